@@ -1,0 +1,131 @@
+"""The one contract between the curriculum and a simulator: joint gains that can be read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import BackendError, CurriculumError
+
+__all__ = ["ActuatorBackend", "Gains", "check_backend_shape", "check_time_step", "damping_for", "to_numpy"]
+
+
+class Gains(NamedTuple):
+    """PD gains of every env and joint, each of shape ``(num_envs, joints)``."""
+
+    stiffness: Any
+    """K, N·m/rad (N/m for a sliding joint)."""
+
+    damping: Any
+    """B, N·m·s/rad (N·s/m)."""
+
+
+@runtime_checkable
+class ActuatorBackend(Protocol):
+    """What the wrappers need from a simulator.
+
+    A backend may also have ``explicit_time_step`` (seconds): the physics step at which it evaluates the PD law
+    explicitly. Where it is there, gains that this step cannot hold are refused before they are written.
+    """
+
+    @property
+    def num_envs(self) -> int:
+        """Number of envs whose gains it holds."""
+
+    @property
+    def joint_names(self) -> Sequence[str]:
+        """Names of the actuated joints, in the order of every array."""
+
+    def effective_inertia(self) -> NDArray[np.float64]:
+        """Return M per joint at the nominal pose, armature included, shape ``(joints,)``."""
+
+    def gains(self) -> Gains:
+        """Return the live gains of every env, read from where the physics takes them."""
+
+    def set_gains(
+        self,
+        stiffness: NDArray[np.float64],
+        damping: NDArray[np.float64],
+        env_ids: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Write gains of shape ``(len(env_ids), joints)``; without ``env_ids``, of all envs."""
+
+
+def to_numpy(values: Any) -> NDArray[np.float64]:
+    """Return a float64 numpy copy of an array or tensor on any device."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    return np.array(values, dtype=np.float64)
+
+
+def damping_for(
+    stiffness: NDArray[np.float64], inertia: NDArray[np.float64], damping_ratio: float = 1.0
+) -> NDArray[np.float64]:
+    """Return ``B_i = 2 ζ √(K_i M_i)``.
+
+    >>> damping_for(np.array([40.0]), np.array([0.1]))
+    array([4.])
+    """
+    return np.asarray(2.0 * damping_ratio * np.sqrt(stiffness * inertia), dtype=np.float64)
+
+
+def check_backend_shape(backend: Any) -> NDArray[np.float64]:
+    """Check that ``backend`` is complete and consistent, and return its effective inertia.
+
+    Raises:
+        BackendError: A member is missing, or a shape or value is off.
+    """
+    members = ("num_envs", "joint_names", "effective_inertia", "gains", "set_gains")
+    missing = [name for name in members if not hasattr(backend, name)]
+    if missing:
+        raise BackendError(
+            f"{type(backend).__name__} is not an actuator backend: it lacks {', '.join(missing)}. "
+            "See adc_wrappers.ActuatorBackend for the five members."
+        )
+    joints = len(backend.joint_names)
+    inertia = to_numpy(backend.effective_inertia())
+    if inertia.shape != (joints,):
+        raise BackendError(
+            f"{type(backend).__name__}.effective_inertia(): expected shape ({joints},), one value per joint, "
+            f"got {inertia.shape}."
+        )
+    if not (np.isfinite(inertia).all() and (inertia > 0).all()):
+        raise BackendError(
+            f"{type(backend).__name__}.effective_inertia(): expected positive finite numbers, got {inertia.tolist()}."
+        )
+    expected = (backend.num_envs, joints)
+    for name, values in zip(Gains._fields, backend.gains(), strict=True):
+        if to_numpy(values).shape != expected:
+            raise BackendError(
+                f"{type(backend).__name__}.gains().{name}: expected shape {expected} (envs, joints), "
+                f"got {to_numpy(values).shape}."
+            )
+    return inertia
+
+
+def check_time_step(
+    stiffness: NDArray[np.float64],
+    inertia: NDArray[np.float64],
+    damping_ratio: float,
+    time_step: float,
+    joint_names: Sequence[str],
+) -> None:
+    """Refuse gains that an explicitly evaluated PD law cannot hold at ``time_step``.
+
+    With ``a = K dt²/M`` and ``b = B dt/M`` a symplectic Euler step of one joint is stable if and only if
+    ``a + 2b < 4`` and ``b < 2``. At critical damping that is ``M > 1.46 K dt²``; it contains the rule of thumb
+    ``M > K dt²`` (see ``docs/decisions/0003-explicit-pd-limit.md``).
+    """
+    damping = damping_for(stiffness, inertia, damping_ratio)
+    a = stiffness * time_step**2 / inertia
+    b = damping * time_step / inertia
+    for joint in np.flatnonzero((a + 2.0 * b >= 4.0) | (b >= 2.0)).tolist():
+        raise CurriculumError(
+            f"joint {joint_names[joint]!r}: stiffness {stiffness[joint]:g} with damping {damping[joint]:g} on an "
+            f"effective inertia of {inertia[joint]:g} is unstable at an explicit physics step of {time_step:g} s "
+            f"(K·dt²/M is {a[joint]:.3g}). Use a smaller physics step, more armature, a lower stiffness, or an "
+            "engine that integrates the PD law implicitly."
+        )

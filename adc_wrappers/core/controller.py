@@ -1,0 +1,196 @@
+"""Applies a curriculum to the gains of a backend, checks that it took, and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .actuators import ActuatorBackend, check_backend_shape, check_time_step, damping_for, to_numpy
+from .config import CurriculumConfig
+from .curriculum import ActuatorCurriculum
+from .errors import BackendError, CurriculumError, did_you_mean
+from .totals import EpisodeTotals
+
+__all__ = ["ApplyAt", "CurriculumController"]
+
+ApplyAt = Literal["iteration", "reset"]
+
+
+class CurriculumController:
+    """Owns a backend's gains: whatever the joints are doing, this object set it.
+
+    Args:
+        backend: Where gains are written.
+        curriculum: Settings of a new curriculum, or one that exists.
+        apply_at: ``"iteration"`` changes every env when an iteration is closed; ``"reset"`` changes each env when its
+            next episode begins.
+        training: With False the target gains are pinned and nothing is counted.
+        combine: Called with an iteration's totals before they are used; returns the sum over all ranks.
+
+    Everything is validated before the first gain is written; then the start gains are written and read back.
+    """
+
+    def __init__(
+        self,
+        backend: ActuatorBackend,
+        curriculum: CurriculumConfig | ActuatorCurriculum | None = None,
+        *,
+        apply_at: ApplyAt = "iteration",
+        training: bool = True,
+        combine: Callable[[EpisodeTotals], EpisodeTotals] | None = None,
+    ) -> None:
+        if apply_at not in ("iteration", "reset"):
+            raise CurriculumError(f"unknown apply_at {apply_at!r}. {did_you_mean(apply_at, ('iteration', 'reset'))}")
+        self.inertia = check_backend_shape(backend)
+        self.backend = backend
+        self.curriculum = _as_curriculum(curriculum, backend)
+        self.training = training
+        self.combine = combine
+        self._apply_at = apply_at
+        self._evaluating = False
+        self._check_stability()
+        shape = (backend.num_envs, len(backend.joint_names))
+        self._stiffness: NDArray[np.float64] = np.zeros(shape)
+        self._pending: NDArray[np.bool_] = np.zeros(backend.num_envs, dtype=bool)
+        self.last_totals = EpisodeTotals()
+        self.metrics: dict[str, float] = {}
+        if training:
+            self._apply_now()
+        else:
+            self._write(self.curriculum.target_stiffness)
+
+    def _check_stability(self) -> None:
+        time_step = getattr(self.backend, "explicit_time_step", None)
+        if time_step is None:
+            return
+        for stiffness in (self.curriculum.start_stiffness, self.curriculum.target_stiffness):
+            ratio = self.curriculum.config.damping_ratio
+            check_time_step(stiffness, self.inertia, ratio, time_step, self.backend.joint_names)
+
+    @property
+    def stiffness(self) -> NDArray[np.float64]:
+        """K of every env and joint as last written, shape ``(num_envs, joints)``; do not change it."""
+        return self._stiffness
+
+    @property
+    def changes_at_reset(self) -> bool:
+        """Whether :meth:`begin_episodes` has work to do."""
+        return self.training and (self.curriculum.per_episode or bool(self._pending.any()))
+
+    def begin_episodes(self, env_ids: NDArray[np.int64]) -> None:
+        """Give envs that begin an episode the gains that wait for them."""
+        if self.curriculum.per_episode:
+            self._write(self.curriculum.draw(len(env_ids)), env_ids)
+            return
+        due = env_ids[self._pending[env_ids]]
+        if len(due):
+            self._write(np.tile(self.curriculum.stiffness, (len(due), 1)), due)
+            self._pending[due] = False
+
+    def end_iteration(self, totals: EpisodeTotals) -> dict[str, float]:
+        """Close an iteration: move the curriculum, write the gains, return the metrics."""
+        if not self.training:
+            raise CurriculumError(
+                "an iteration cannot be closed while the target gains are pinned: leave evaluation() first."
+            )
+        self.verify()
+        if self.combine is not None:
+            totals = self.combine(totals)
+        self.curriculum.update(totals)
+        self.last_totals = totals
+        if self._apply_at == "reset" and not self.curriculum.per_episode:
+            self._pending[:] = True
+            self._refresh_metrics()
+        elif self.curriculum.per_episode:
+            self._refresh_metrics()
+        else:
+            self._apply_now()
+        return self.metrics
+
+    @contextmanager
+    def evaluation(self) -> Iterator[None]:
+        """Pin the target gains in every env; restore what was live afterwards."""
+        if not self.training:
+            yield
+            return
+        before = self._stiffness.copy()
+        self.training, self._evaluating = False, True
+        try:
+            self._write(self.curriculum.target_stiffness)
+            yield
+        finally:
+            self._write(before)
+            self.training, self._evaluating = True, False
+
+    def verify(self) -> None:
+        """Raise if the live gains are no longer what was written."""
+        self._compare(self._stiffness, "were changed behind the curriculum")
+
+    def load_state_dict(self, state: dict[str, Any], *, strict: bool = True) -> None:
+        """Restore the curriculum and write its gains."""
+        if self._evaluating:
+            raise CurriculumError("a state cannot be loaded while the target gains are pinned: leave evaluation().")
+        self.curriculum.load_state_dict(state, strict=strict)
+        if self.training:
+            self._apply_now()
+
+    def _apply_now(self) -> None:
+        curriculum = self.curriculum
+        self._pending[:] = False
+        self._write(curriculum.draw(self.backend.num_envs) if curriculum.per_episode else curriculum.stiffness)
+
+    def _write(self, stiffness: NDArray[np.float64], env_ids: NDArray[np.int64] | None = None) -> None:
+        count = self.backend.num_envs if env_ids is None else len(env_ids)
+        rows = np.broadcast_to(stiffness, (count, self._stiffness.shape[1])).copy()
+        expected = self._stiffness.copy()
+        expected[slice(None) if env_ids is None else env_ids] = rows
+        self.backend.set_gains(rows, self.damping(rows), env_ids)
+        self._compare(expected, "did not take")
+        self._stiffness = expected
+        self._refresh_metrics()
+
+    def damping(self, stiffness: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the damping that belongs to ``stiffness``."""
+        return damping_for(stiffness, self.inertia, self.curriculum.config.damping_ratio)
+
+    def _compare(self, stiffness: NDArray[np.float64], complaint: str) -> None:
+        expected = (stiffness, self.damping(stiffness))
+        for name, want, live in zip(("stiffness", "damping"), expected, self.backend.gains(), strict=True):
+            have = to_numpy(live)
+            wrong = ~np.isclose(have, want, rtol=1e-4, atol=1e-6)
+            if wrong.any():
+                env, joint = np.argwhere(wrong)[0]
+                raise BackendError(
+                    f"the gains of {type(self.backend).__name__} {complaint}: {name} of env {env}, joint "
+                    f"{self.backend.joint_names[joint]!r} should be {want[env, joint]:g} and reads "
+                    f"{have[env, joint]:g}. Check that set_gains() reaches the actuators, and that no reset or "
+                    "randomization of gains writes to them too."
+                )
+
+    def _refresh_metrics(self) -> None:
+        curriculum = self.curriculum
+        self.metrics = {
+            "stiffness": float(self._stiffness.mean()),
+            "damping_mean": float(self.damping(self._stiffness).mean()),
+            "progress": curriculum.progress,
+            "episode_length_ema": curriculum.length_ema,
+            "success_ema": curriculum.success_ema,
+            "iteration": curriculum.iteration,
+        }
+
+
+def _as_curriculum(
+    curriculum: CurriculumConfig | ActuatorCurriculum | None, backend: ActuatorBackend
+) -> ActuatorCurriculum:
+    if not isinstance(curriculum, ActuatorCurriculum):
+        return ActuatorCurriculum(curriculum, backend.joint_names)
+    if len(curriculum.joint_names) != len(backend.joint_names):
+        raise CurriculumError(
+            f"the curriculum is for {len(curriculum.joint_names)} joints {curriculum.joint_names}, the backend has "
+            f"{len(backend.joint_names)}: {tuple(backend.joint_names)}. Create it with the backend's joint_names."
+        )
+    return curriculum

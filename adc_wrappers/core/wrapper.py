@@ -1,0 +1,154 @@
+"""The curriculum around a ``gymnasium.Env``, single or a batch of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from .config import CurriculumConfig
+from .controller import ApplyAt, CurriculumController
+from .counters import ArrayCounter, ScalarCounter, TensorCounter
+from .curriculum import ActuatorCurriculum
+from .port import find_backend
+from .shared import CurriculumMethods, check_iteration_steps
+from .totals import EpisodeTotals
+
+__all__ = ["ActuatorCurriculumWrapper"]
+
+_ONLY_ENV = np.zeros(1, dtype=np.int64)
+
+
+class ActuatorCurriculumWrapper(CurriculumMethods, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """Starts an env's joints stiff and softens them to their identified stiffness as episodes grow longer.
+
+    The start gains are written before the first step. Completed episodes are counted by the wrapper; an iteration is
+    closed every ``iteration_steps`` steps or by :meth:`end_iteration`, and then the new gains are written, read back
+    and reported under ``info["adc"]`` (a batch of tensors: under ``extras["log"]`` with the prefix ``adc/``).
+
+    A ``gymnasium.vector.VectorEnv`` handed to this name gives an :class:`ActuatorCurriculumVectorWrapper`.
+
+    Args:
+        env: A single env, or a batch such as Isaac Lab's: a ``gym.Env`` with ``num_envs`` whose step returns tensors
+            and which resets finished envs in the same step.
+        curriculum: Settings, or a curriculum that exists. Default: what the env recommends as ``adc_config``, else
+            the paper's.
+        backend: The env's actuators, or a function that makes them from the env. Default: ``env.actuator_backend``.
+        iteration_steps: Policy steps (per env) in one iteration; None if an adapter or you call
+            :meth:`end_iteration`.
+        apply_at: ``"iteration"`` changes gains when an iteration is closed, ``"reset"`` at the next episode's start.
+        training: False pins the target gains: an env for evaluation.
+        combine: Sums an iteration's episode totals over all ranks of a distributed run.
+
+    Example:
+        >>> from adc_wrappers import ActuatorCurriculumWrapper, make_env
+        >>> env = ActuatorCurriculumWrapper(make_env("cartpole", backend="analytic"), iteration_steps=256)
+        >>> _ = env.reset(seed=0)
+        >>> info = env.step(env.action_space.sample())[-1]
+        >>> bool(info["adc"]["stiffness"] == env.curriculum.start_stiffness)
+        True
+        >>> env.close()
+    """
+
+    def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Give a vector env its own wrapper and refuse what is no Gymnasium env."""
+        if isinstance(env, VectorEnv):
+            from .vector_wrapper import ActuatorCurriculumVectorWrapper
+
+            return ActuatorCurriculumVectorWrapper(env, *args, **kwargs)
+        if any(base.__module__.startswith("stable_baselines3.") for base in type(env).__mro__):
+            raise TypeError(
+                f"{type(env).__name__} is a Stable-Baselines3 VecEnv: "
+                "use adc_wrappers.sb3.ActuatorCurriculumVecEnv(venv, ...)."
+            )
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        curriculum: CurriculumConfig | ActuatorCurriculum | None = None,
+        *,
+        backend: Any = None,
+        iteration_steps: int | None = None,
+        apply_at: ApplyAt = "iteration",
+        training: bool = True,
+        combine: Callable[[EpisodeTotals], EpisodeTotals] | None = None,
+    ) -> None:
+        check_iteration_steps(iteration_steps)
+        gym.utils.RecordConstructorArgs.__init__(
+            self,
+            curriculum=curriculum,
+            backend=backend,
+            iteration_steps=iteration_steps,
+            apply_at=apply_at,
+            training=training,
+            combine=combine,
+            _disable_deepcopy=True,
+        )
+        found = find_backend(env, backend)
+        gym.Wrapper.__init__(self, env)
+        if curriculum is None:
+            curriculum = env.get_wrapper_attr("adc_config") if env.has_wrapper_attr("adc_config") else None
+        self.adc = CurriculumController(found, curriculum, apply_at=apply_at, training=training, combine=combine)
+        self._iteration_steps = iteration_steps
+        self._batched = getattr(env.unwrapped, "num_envs", None) is not None
+        self._counter: Any = None if self._batched else ScalarCounter()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the env; running episodes are not counted."""
+        if not self._batched and self.adc.changes_at_reset:
+            self.adc.begin_episodes(_ONLY_ENV)
+        observation, info = self.env.reset(seed=seed, options=options)
+        if self._counter is not None:
+            self._counter.restart()
+        self._must_reset = False
+        return observation, self._report(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step the env, count, and close the iteration when it is full."""
+        if self._must_reset:
+            self._refuse_step()
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if self.adc.training:
+            if self._batched:
+                self._count_batch(terminated | truncated, info)
+            else:
+                self._counter.step()
+                if terminated or truncated:
+                    self._counter.complete(info.get("is_success"))
+            self._advance_iteration()
+        return observation, reward, terminated, truncated, self._report(info)
+
+    def _count_batch(self, done: Any, info: dict[str, Any]) -> None:
+        counter = self._counter
+        if counter is None:
+            tensors = hasattr(done, "masked_fill_")
+            counter = TensorCounter(done) if tensors else ArrayCounter(len(done), AutoresetMode.SAME_STEP)
+            self._counter = counter
+        ended = counter.step(done)
+        if isinstance(counter, TensorCounter):
+            if "is_success" in info:
+                counter.judge(done, info["is_success"])
+            if self.adc.changes_at_reset:
+                ended = done.nonzero().flatten().cpu().numpy()
+                if len(ended):
+                    self.adc.begin_episodes(ended)
+        elif ended is not None:
+            if "is_success" in info:
+                counter.judge(np.asarray(info["is_success"], dtype=bool)[ended])
+            if self.adc.changes_at_reset:
+                self.adc.begin_episodes(ended)
+
+    def _report(self, info: dict[str, Any]) -> dict[str, Any]:
+        if self._batched:
+            # Isaac Lab keeps one log dict between resets, and RSL-RL before 5.3 only logs keys that the first step
+            # of a rollout has: so every step writes every key.
+            log = info.setdefault("log", {})
+            for key, value in self.adc.metrics.items():
+                log["adc/" + key] = value
+        else:
+            info["adc"] = self.adc.metrics.copy()
+        return info

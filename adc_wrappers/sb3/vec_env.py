@@ -1,0 +1,177 @@
+"""The curriculum around a Stable-Baselines3 ``VecEnv``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
+
+from adc_wrappers.core import ActuatorCurriculum, BackendError, CurriculumConfig, CurriculumError, Gains
+from adc_wrappers.core.controller import ApplyAt, CurriculumController
+from adc_wrappers.core.counters import ArrayCounter
+from adc_wrappers.core.files import write_atomically
+from adc_wrappers.core.port import ChildPorts
+from adc_wrappers.core.shared import CurriculumMethods, check_iteration_steps
+
+__all__ = ["ActuatorCurriculumVecEnv", "find_curriculum"]
+
+
+class _VecEnvBackend(ChildPorts):
+    """The children of a Dummy- or SubprocVecEnv as one backend, reached with ``env_method``."""
+
+    def __init__(self, venv: VecEnv) -> None:
+        if not venv.has_attr("adc_describe"):
+            raise BackendError(
+                f"the envs of {type(venv).__name__} do not open their actuators. Wrap each of them, inside its env "
+                "function, with adc_wrappers.ActuatorPort(env, backend=...); envs of make_env() need no wrapper."
+            )
+        self._venv = venv
+        super().__init__(venv.num_envs, venv.env_method("adc_describe"))
+
+    def gains(self) -> Gains:
+        """Read every child's live gains."""
+        pairs = self._venv.env_method("adc_get_gains")
+        return Gains(np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs]))
+
+    def set_gains(
+        self,
+        stiffness: NDArray[np.float64],
+        damping: NDArray[np.float64],
+        env_ids: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Write gains to the children: one call if all get the same, else one for each."""
+        ids = list(range(self.num_envs)) if env_ids is None else env_ids.tolist()
+        if (stiffness == stiffness[0]).all() and (damping == damping[0]).all():
+            self._venv.env_method("adc_set_gains", stiffness[0], damping[0], indices=ids)
+            return
+        for env, k, b in zip(ids, stiffness, damping, strict=True):
+            self._venv.env_method("adc_set_gains", k, b, indices=[env])
+
+
+class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
+    """One curriculum, in the main process, for all envs of a ``DummyVecEnv`` or ``SubprocVecEnv``.
+
+    Wrap before ``VecMonitor`` and ``VecNormalize``, and close iterations with :class:`CurriculumCallback`.
+
+    Args:
+        venv: The vectorized env; its children are envs of ``make_env`` or wrapped in ``ActuatorPort``.
+        curriculum: Settings, or a curriculum that exists. Default: what the children recommend, else the paper's.
+        iteration_steps: Steps of the vectorized env in one iteration; None if the callback closes iterations.
+        apply_at: ``"iteration"`` changes gains when an iteration is closed, ``"reset"`` at each env's next episode.
+        training: False pins the target gains: an env for evaluation.
+
+    Example:
+        >>> from stable_baselines3.common.vec_env import DummyVecEnv
+        >>> from adc_wrappers import make_env
+        >>> venv = DummyVecEnv([lambda: make_env("cartpole", backend="analytic")] * 2)
+        >>> venv = ActuatorCurriculumVecEnv(venv)
+        >>> venv.curriculum.start_stiffness
+        array([36.])
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv,
+        curriculum: CurriculumConfig | ActuatorCurriculum | None = None,
+        *,
+        iteration_steps: int | None = None,
+        apply_at: ApplyAt = "iteration",
+        training: bool = True,
+    ) -> None:
+        check_iteration_steps(iteration_steps)
+        backend = _VecEnvBackend(venv)
+        VecEnvWrapper.__init__(self, venv)
+        self.adc = CurriculumController(
+            backend,
+            backend.config if curriculum is None else curriculum,
+            apply_at=apply_at,
+            training=training,
+        )
+        self._counter = ArrayCounter(venv.num_envs, AutoresetMode.SAME_STEP)
+        self._iteration_steps = iteration_steps
+        self._steps_in_iteration = 0
+        self._must_reset = True
+
+    def reset(self) -> VecEnvObs:
+        """Reset all envs; running episodes are not counted."""
+        if self.adc.changes_at_reset:
+            self.adc.begin_episodes(np.arange(self.num_envs))
+        observation = self.venv.reset()
+        self._counter.restart()
+        self._must_reset = False
+        return observation
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Start a step."""
+        if self._must_reset:
+            self._refuse_step()
+        self.venv.step_async(actions)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Finish the step, count, and report under ``infos[i]["adc"]``."""
+        observation, rewards, dones, infos = self.venv.step_wait()
+        if self.adc.training:
+            ended = self._counter.step(np.asarray(dones, dtype=bool))
+            if ended is not None:
+                verdicts = [bool(infos[i]["is_success"]) for i in ended if "is_success" in infos[i]]
+                if verdicts:
+                    self._counter.judge(np.array(verdicts))
+                if self.adc.changes_at_reset:
+                    self.adc.begin_episodes(ended)
+            self._advance_iteration()
+        metrics = self.adc.metrics
+        for info in infos:
+            info["adc"] = metrics
+        return observation, rewards, dones, infos
+
+    def save(self, path: str | Path) -> None:
+        """Write the curriculum's state as JSON, whole or not at all."""
+        write_atomically(Path(path), json.dumps(self.state_dict(), indent=2).encode())
+
+    @staticmethod
+    def load(
+        path: str | Path, venv: VecEnv, curriculum: CurriculumConfig | None = None, **arguments: Any
+    ) -> ActuatorCurriculumVecEnv:
+        """Wrap ``venv`` with the curriculum that :meth:`save` wrote.
+
+        Args:
+            path: The file.
+            venv: The env to wrap.
+            curriculum: The settings; needed where they contain a function, which JSON cannot hold.
+            **arguments: Further arguments of the constructor.
+        """
+        try:
+            state = json.loads(Path(path).read_text())
+        except (ValueError, UnicodeDecodeError) as error:
+            raise CurriculumError(f"{path} is not a whole curriculum file ({error}); use an earlier one.") from error
+        if not isinstance(state, dict) or "config" not in state:
+            raise CurriculumError(
+                f"{path} is not a curriculum file: expected what save() wrote."
+            )
+        config = curriculum if curriculum is not None else CurriculumConfig.from_dict(state["config"])
+        wrapped = ActuatorCurriculumVecEnv(venv, config, **arguments)
+        wrapped.load_state_dict(state)
+        return wrapped
+
+
+def find_curriculum(venv: Any) -> CurriculumMethods:
+    """Return the curriculum wrapper inside a VecEnv, whichever library's wrapper it is.
+
+    Raises:
+        BackendError: There is none.
+    """
+    layer = venv
+    while layer is not None:
+        if isinstance(layer, CurriculumMethods):
+            return layer
+        layer = layer.__dict__.get("venv") or layer.__dict__.get("env")
+    raise BackendError(
+        f"{type(venv).__name__} has no curriculum inside. Wrap the VecEnv with "
+        "adc_wrappers.sb3.ActuatorCurriculumVecEnv before giving it to the algorithm."
+    )

@@ -1,0 +1,1 @@
+"""Physics engines and robots: state, commands, gains."""

@@ -1,0 +1,46 @@
+"""The closed-loop equations of the paper's appendix, integrated for a whole batch in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import CartPoleBackend
+from .model import CartPoleModel, CartPoleState, accelerations
+
+__all__ = ["AnalyticCartPole"]
+
+
+class AnalyticCartPole(CartPoleBackend):
+    """Cart-poles in continuous time: the PD law is part of the equations and is integrated with them (RK4)."""
+
+    def __init__(
+        self, num_envs: int, model: CartPoleModel, *, physics_step: float = 0.002, decimation: int = 10
+    ) -> None:
+        super().__init__(num_envs, model, physics_step=physics_step, decimation=decimation)
+        self._state: NDArray[np.float64] = np.zeros((4, num_envs))
+
+    def state(self) -> CartPoleState:
+        """Return copies of the state."""
+        return CartPoleState(*self._state.copy())
+
+    def reset(self, state: CartPoleState, env_ids: NDArray[np.int64] | None = None) -> None:
+        """Put chosen cart-poles into ``state``."""
+        self._state[:, slice(None) if env_ids is None else env_ids] = np.stack(state)
+
+    def advance(self, command: NDArray[np.float64]) -> None:
+        """Integrate one policy step."""
+        dt = self.physics_step
+        state = self._state
+        for _ in range(self.decimation):
+            k1 = self._derivative(state, command)
+            k2 = self._derivative(state + 0.5 * dt * k1, command)
+            k3 = self._derivative(state + 0.5 * dt * k2, command)
+            k4 = self._derivative(state + dt * k3, command)
+            state = state + (dt / 6.0) * (k1 + 2.0 * (k2 + k3) + k4)
+        self._state = state
+
+    def _derivative(self, state: NDArray[np.float64], command: NDArray[np.float64]) -> NDArray[np.float64]:
+        force = self._stiffness[:, 0] * (command - state[0]) - self._damping[:, 0] * state[1]
+        x_acc, theta_acc = accelerations(CartPoleState(*state), force, self.model)
+        return np.stack((state[1], x_acc, state[3], theta_acc))

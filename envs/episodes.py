@@ -1,0 +1,64 @@
+"""Running episodes of a task: time limit, success, broken physics."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .task import Task
+
+__all__ = ["EpisodeRunner", "StepResult"]
+
+
+class StepResult(NamedTuple):
+    """What one policy step gave, before any reset."""
+
+    observation: NDArray[np.float32]
+    reward: NDArray[np.float64]
+    reward_terms: dict[str, NDArray[np.float64]]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    success: NDArray[np.bool_]
+    """Of the episodes that end here: not terminated, and in the wanted state for the last ``hold_steps`` steps."""
+    broken: NDArray[np.bool_]
+    """Whose physics gave a number that is not finite: terminated, observation and reward zeroed."""
+
+
+class EpisodeRunner:
+    """Keeps the clocks of a batch of episodes and turns a task into steps."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._elapsed: NDArray[np.int64] = np.zeros(task.backend.num_envs, dtype=np.int64)
+        self._held: NDArray[np.int64] = np.zeros(task.backend.num_envs, dtype=np.int64)
+        self.broken_episodes = 0
+        """Episodes ended because the physics broke."""
+
+    def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
+        """Begin new episodes."""
+        self.task.begin(env_ids, rng)
+        self._elapsed[env_ids] = 0
+        self._held[env_ids] = 0
+
+    def step(self, actions: NDArray[np.float32]) -> StepResult:
+        """Simulate one policy step of every env; nothing is reset."""
+        task = self.task
+        task.advance(actions)
+        self._elapsed += 1
+        observation = task.observe()
+        terms = task.reward_terms()
+        reward = np.sum(list(terms.values()), axis=0)
+        terminated = task.terminated()
+        self._held = np.where(task.holds(), self._held + 1, 0)
+        broken = ~(np.isfinite(observation).all(axis=1) & np.isfinite(reward))
+        if broken.any():
+            self.broken_episodes += int(broken.sum())
+            observation[broken] = 0.0
+            reward[broken] = 0.0
+            terms = {name: np.where(broken, 0.0, value) for name, value in terms.items()}
+            terminated = terminated | broken
+        truncated = (self._elapsed >= task.time_limit) & ~terminated
+        success = truncated & (self._held >= task.hold_steps)
+        return StepResult(observation, reward, terms, terminated, truncated, success, broken)

@@ -1,0 +1,134 @@
+"""The tasks of this library by name, and their Gymnasium ids."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from adc_wrappers.core.errors import did_you_mean
+
+from .task_env import TaskEnv, TaskVectorEnv
+
+__all__ = ["TASKS", "TaskSpec", "find_task", "make_env", "register_gymnasium_ids"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec:
+    """Where a task is and what it runs on; its module is imported when an env is made."""
+
+    name: str
+    """The name that :func:`make_env` and the command line take."""
+
+    gymnasium_id: str
+    """The name that ``gymnasium.make`` takes."""
+
+    summary: str
+    """One line for ``adc envs``."""
+
+    backends: tuple[str, ...]
+    """Engines that it runs on; the first is the default."""
+
+    module: str
+    """Module with the settings class and the factory."""
+
+    settings: str
+    """Name of the settings dataclass."""
+
+    factory: str
+    """Name of the function ``(backend, num_envs, settings) -> Task``."""
+
+    def settings_class(self) -> Any:
+        """Return the settings dataclass."""
+        return getattr(importlib.import_module(self.module), self.settings)
+
+    def build_settings(self, values: dict[str, Any]) -> Any:
+        """Return the task's settings; an unknown name raises with the nearest one."""
+        settings = self.settings_class()
+        known = [field.name for field in dataclasses.fields(settings)]
+        for name in values:
+            if name not in known:
+                raise TypeError(f"the task {self.name!r} has no setting {name!r}. {did_you_mean(name, known)}")
+        return settings(**values)
+
+
+TASKS: dict[str, TaskSpec] = {
+    "cartpole": TaskSpec(
+        name="cartpole",
+        gymnasium_id="ADC/CartPole-v0",
+        summary="balance a pole on a cart that follows position commands (the paper's representative system)",
+        backends=("pybullet", "analytic"),
+        module="adc_wrappers.envs.cartpole",
+        settings="CartPoleSettings",
+        factory="make_cartpole_task",
+    ),
+}
+
+
+def find_task(name: str) -> TaskSpec:
+    """Return the task called ``name``; a mistyped name raises with the nearest one."""
+    if name not in TASKS:
+        raise ValueError(f"unknown task {name!r}. {did_you_mean(name, TASKS)}")
+    return TASKS[name]
+
+
+def make_env(
+    task: str,
+    *,
+    backend: str | None = None,
+    num_envs: int | None = None,
+    render_mode: str | None = None,
+    **settings: Any,
+) -> Any:
+    """Make an env of this library.
+
+    Args:
+        task: Name of the task; ``adc envs`` lists them.
+        backend: The engine; by default the task's first.
+        num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many.
+        render_mode: ``"rgb_array"``, ``"human"`` (single env) or None.
+        **settings: The task's own settings, such as ``start_angle`` of the cart-pole.
+
+    Example:
+        >>> envs = make_env("cartpole", backend="analytic", num_envs=16, start_angle=0.1)
+        >>> envs.reset(seed=0)[0].shape
+        (16, 4)
+        >>> make_env("cartpol")
+        Traceback (most recent call last):
+        ...
+        ValueError: unknown task 'cartpol'. Did you mean 'cartpole'?
+    """
+    spec = find_task(task)
+    chosen = spec.backends[0] if backend is None else backend
+    if chosen not in spec.backends:
+        raise ValueError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, spec.backends)}")
+    if num_envs is not None and num_envs < 1:
+        raise ValueError(f"num_envs: expected None or at least 1, got {num_envs}.")
+    built = spec.build_settings(settings)
+    factory = getattr(importlib.import_module(spec.module), spec.factory)
+    if num_envs is None:
+        return TaskEnv(factory(chosen, 1, built), render_mode)
+    return TaskVectorEnv(factory(chosen, num_envs, built), render_mode)
+
+
+def register_gymnasium_ids() -> None:
+    """Register every task with Gymnasium, for ``gymnasium.make`` and ``gymnasium.make_vec``."""
+    for spec in TASKS.values():
+        if spec.gymnasium_id not in gym.registry:
+            gym.register(
+                id=spec.gymnasium_id,
+                entry_point="adc_wrappers.envs.registry:_make_single",
+                vector_entry_point="adc_wrappers.envs.registry:_make_vector",
+                kwargs={"task": spec.name},
+            )
+
+
+def _make_single(task: str, render_mode: str | None = None, **settings: Any) -> Any:
+    return make_env(task, render_mode=render_mode, **settings)
+
+
+def _make_vector(task: str, num_envs: int = 1, render_mode: str | None = None, **settings: Any) -> Any:
+    return make_env(task, num_envs=num_envs, render_mode=render_mode, **settings)

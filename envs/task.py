@@ -1,0 +1,76 @@
+"""What a task is: observation, reward, termination and success over a batch of envs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.core import CurriculumConfig
+from adc_wrappers.core.actuators import ActuatorBackend
+
+__all__ = ["Task"]
+
+
+class Task(ABC):
+    """One task over a batch of envs; :class:`TaskEnv` and :class:`TaskVectorEnv` make Gymnasium envs of it."""
+
+    backend: ActuatorBackend
+    """The physics, and the gains that a curriculum may change."""
+
+    observation_space: gym.spaces.Box
+    """Observation of one env."""
+
+    action_space: gym.spaces.Box
+    """Action of one env."""
+
+    time_limit: int
+    """Policy steps after which an episode is truncated."""
+
+    policy_step: float
+    """Seconds in one policy step."""
+
+    adc_config: CurriculumConfig
+    """The curriculum that the task recommends."""
+
+    @abstractmethod
+    def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
+        """Begin new episodes in ``env_ids``."""
+
+    @abstractmethod
+    def advance(self, actions: NDArray[np.float32]) -> None:
+        """Simulate one policy step of every env."""
+
+    @abstractmethod
+    def observe(self) -> NDArray[np.float32]:
+        """Return the observations, shape ``(num_envs, …)``."""
+
+    @abstractmethod
+    def reward_terms(self) -> dict[str, NDArray[np.float64]]:
+        """Return the weighted terms of the last step's reward by name, each of shape ``(num_envs,)``."""
+
+    @abstractmethod
+    def terminated(self) -> NDArray[np.bool_]:
+        """Return which envs have failed."""
+
+    @abstractmethod
+    def holds(self) -> NDArray[np.bool_]:
+        """Return which envs are in the wanted state now."""
+
+    @property
+    @abstractmethod
+    def hold_steps(self) -> int:
+        """Policy steps for which an episode must end in the wanted state to count as a success."""
+
+    @abstractmethod
+    def render(self, env_id: int) -> NDArray[np.uint8]:
+        """Return a picture of one env."""
+
+    def close(self) -> None:
+        """Release the physics."""
+        close: Any = getattr(self.backend, "close", None)
+        if close is not None:
+            close()

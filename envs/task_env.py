@@ -1,0 +1,193 @@
+"""A task as Gymnasium envs: one env, or a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from adc_wrappers.core.errors import did_you_mean
+from adc_wrappers.core.port import ActuatorPortMethods
+
+from .episodes import EpisodeRunner, StepResult
+from .task import Task
+from .window import FrameWindow
+
+__all__ = ["TaskEnv", "TaskVectorEnv"]
+
+RENDER_MODES = ("rgb_array", "human")
+
+
+def _check_render_mode(render_mode: str | None) -> None:
+    if render_mode is not None and render_mode not in RENDER_MODES:
+        raise ValueError(f"unknown render_mode {render_mode!r}. {did_you_mean(render_mode, RENDER_MODES)}")
+
+
+class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
+    """One env of a task.
+
+    ``info`` has the reward's terms at every step, and ``is_success`` when an episode ends.
+
+    Args:
+        task: The task, over a backend with one env.
+        render_mode: ``"rgb_array"``, ``"human"`` or None.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 (Gymnasium declares it so)
+        "render_modes": list(RENDER_MODES),
+        "render_fps": 50,
+    }
+
+    def __init__(self, task: Task, render_mode: str | None = None) -> None:
+        _check_render_mode(render_mode)
+        if task.backend.num_envs != 1:
+            raise ValueError(f"expected a task over one env, got {task.backend.num_envs}: use TaskVectorEnv.")
+        self.task = task
+        self.actuator_backend = task.backend
+        self.adc_config = task.adc_config
+        self.observation_space = task.observation_space
+        self.action_space = task.action_space
+        self.render_mode = render_mode
+        self.metadata = {**type(self).metadata, "render_fps": round(1.0 / task.policy_step)}
+        self._runner = EpisodeRunner(task)
+        self._window = FrameWindow(self.metadata["render_fps"]) if render_mode == "human" else None
+        self._running = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin a new episode."""
+        super().reset(seed=seed)
+        self._runner.begin(np.zeros(1, dtype=np.int64), self.np_random)
+        self._running = True
+        self._show()
+        return self.task.observe()[0], {}
+
+    def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Simulate one policy step."""
+        if not self._running:
+            raise ResetNeeded("call reset() before step().")
+        result = self._runner.step(np.asarray(action, dtype=np.float32)[None])
+        terminated, truncated = bool(result.terminated[0]), bool(result.truncated[0])
+        info: dict[str, Any] = {"reward_terms": {k: float(v[0]) for k, v in result.reward_terms.items()}}
+        if terminated or truncated:
+            info["is_success"] = bool(result.success[0])
+            info["broken_physics"] = bool(result.broken[0])
+            self._running = False
+        self._show()
+        return result.observation[0], float(result.reward[0]), terminated, truncated, info
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Return a picture in the mode ``"rgb_array"``; the mode ``"human"`` shows every step by itself."""
+        if self.render_mode == "rgb_array":
+            return self.task.render(0)
+        return None
+
+    def _show(self) -> None:
+        if self._window is not None:
+            self._window.show(self.task.render(0))
+
+    def close(self) -> None:
+        """Close the window and the physics."""
+        if self._window is not None:
+            self._window.close()
+        self.task.close()
+
+
+class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[Any]]):
+    """A batch of envs of a task, stepped together; finished ones are reset in the same step.
+
+    ``infos`` has the reward's terms at every step; where episodes end, ``final_obs`` and ``final_info`` (with
+    ``is_success``) beside their masks, in Gymnasium's form.
+
+    Args:
+        task: The task, over a backend with any number of envs.
+        render_mode: ``"rgb_array"`` or None; :meth:`render` shows the first envs.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 (Gymnasium declares it so)
+        "render_modes": ["rgb_array"],
+        "render_fps": 50,
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+    }
+
+    def __init__(self, task: Task, render_mode: str | None = None) -> None:
+        if render_mode == "human":
+            raise ValueError("a batch has no window: use render_mode='rgb_array', or one env with 'human'.")
+        _check_render_mode(render_mode)
+        self.task = task
+        self.num_envs = task.backend.num_envs
+        self.actuator_backend = task.backend
+        self.adc_config = task.adc_config
+        self.single_observation_space = task.observation_space
+        self.single_action_space = task.action_space
+        self.observation_space = batch_space(task.observation_space, self.num_envs)
+        self.action_space = batch_space(task.action_space, self.num_envs)
+        self.render_mode = render_mode
+        self.metadata = {**type(self).metadata, "render_fps": round(1.0 / task.policy_step)}
+        self._runner = EpisodeRunner(task)
+        self._running = False
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin new episodes everywhere, or where ``options["reset_mask"]`` is true.
+
+        One generator serves the whole batch, so ``seed`` is one number; of a list the first entry is used.
+        """
+        super().reset(seed=seed[0] if isinstance(seed, list) else seed)
+        mask = (options or {}).get("reset_mask")
+        if mask is not None and not self._running:
+            raise ResetNeeded("the first reset() must be of all envs.")
+        ids = np.arange(self.num_envs) if mask is None else np.flatnonzero(mask)
+        self._runner.begin(ids, self.np_random)
+        self._running = True
+        return self.task.observe(), {}
+
+    def step(
+        self, actions: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Simulate one policy step of every env and reset those that end."""
+        if not self._running:
+            raise ResetNeeded("call reset() before step().")
+        result = self._runner.step(np.asarray(actions, dtype=np.float32))
+        infos: dict[str, Any] = {"reward_terms": result.reward_terms}
+        done = result.terminated | result.truncated
+        observation = result.observation
+        if done.any():
+            infos.update(_final(result, done))
+            self._runner.begin(np.flatnonzero(done), self.np_random)
+            observation = self.task.observe()
+        return observation, result.reward, result.terminated, result.truncated, infos
+
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
+        """Return a picture of each of the first four envs."""
+        if self.render_mode is None:
+            return None
+        return tuple(self.task.render(i) for i in range(min(self.num_envs, 4)))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the physics."""
+        self.task.close()
+
+
+def _final(result: StepResult, done: NDArray[np.bool_]) -> dict[str, Any]:
+    final_obs = np.empty(len(done), dtype=object)
+    for i in np.flatnonzero(done):
+        final_obs[i] = result.observation[i].copy()
+    return {
+        "final_obs": final_obs,
+        "_final_obs": done,
+        "final_info": {
+            "is_success": result.success,
+            "_is_success": done,
+            "broken_physics": result.broken,
+            "_broken_physics": done,
+        },
+        "_final_info": done,
+    }
