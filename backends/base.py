@@ -2,7 +2,170 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from adc_wrappers.core.actuators import ActuatorBackend, Gains
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 
-__all__ = ["ActuatorBackend", "BackendError", "Gains", "MissingExtraError"]
+__all__ = [
+    "ActuatorBackend",
+    "BackendError",
+    "Gains",
+    "MissingExtraError",
+    "RobotBackend",
+    "RobotParameters",
+    "RobotStart",
+    "RobotState",
+]
+
+
+class RobotState(NamedTuple):
+    """What is known of a batch of ``n`` robots after a policy step; numpy arrays, or torch tensors on a device.
+
+    The arrays belong to the backend and are valid until its next ``advance`` or ``reset``: copy what must last.
+    """
+
+    base_position: Any
+    """Origin of the base link in the world, m, ``(n, 3)``."""
+
+    base_quaternion: Any
+    """Orientation of the base in the world, w x y z, ``(n, 4)``."""
+
+    base_linear_velocity: Any
+    """Velocity of the base link's origin in the base frame, m/s, ``(n, 3)``."""
+
+    base_angular_velocity: Any
+    """Angular velocity of the base in the base frame, rad/s, ``(n, 3)``."""
+
+    projected_gravity: Any
+    """Direction of gravity in the base frame, unit length, ``(n, 3)``; ``(0, 0, −1)`` standing level."""
+
+    joint_positions: Any
+    """rad, ``(n, joints)``, in the order of ``joint_names``."""
+
+    joint_velocities: Any
+    """rad/s, ``(n, joints)``."""
+
+    joint_torques: Any
+    """Torque applied at the last physics step, after its limit, N·m, ``(n, joints)``."""
+
+    contact_forces: Any
+    """Largest ground force on each link over the last three physics steps, N, ``(n, links)``, in the order of
+    ``link_names``."""
+
+
+class RobotStart(NamedTuple):
+    """A state to put ``n`` robots into."""
+
+    base_position: NDArray[np.float64]
+    """m, ``(n, 3)``."""
+
+    base_quaternion: NDArray[np.float64]
+    """w x y z, unit length, ``(n, 4)``."""
+
+    base_linear_velocity: NDArray[np.float64]
+    """In the world frame, m/s, ``(n, 3)``."""
+
+    base_angular_velocity: NDArray[np.float64]
+    """In the base frame, rad/s, ``(n, 3)``."""
+
+    joint_positions: NDArray[np.float64]
+    """rad, ``(n, joints)``."""
+
+    joint_velocities: NDArray[np.float64]
+    """rad/s, ``(n, joints)``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotParameters:
+    """Physical parameters that randomization may give to chosen robots; None leaves one as it is."""
+
+    friction: NDArray[np.float64] | None = None
+    """Coefficient of sliding friction between the robot and the ground, ``(n,)``."""
+
+    base_mass_offset: NDArray[np.float64] | None = None
+    """Mass added to the base link as modelled, its inertia scaled alike, kg, ``(n,)``."""
+
+    command_delay: NDArray[np.int64] | None = None
+    """Physics steps by which position targets reach the PD law late, ``(n,)``."""
+
+
+class RobotBackend(ABC):
+    """A batch of robots with position-controlled joints: what the tasks of this library need.
+
+    The PD law ``τ = K (q_d − q) − B q̇`` is evaluated at every physics step and clipped to the joint's torque limit.
+    """
+
+    num_envs: int
+    """Number of robots."""
+
+    joint_names: Sequence[str]
+    """Actuated joints, in the order of every joint array."""
+
+    link_names: Sequence[str]
+    """Links whose contact with the ground is reported, in the order of ``RobotState.contact_forces``."""
+
+    physics_step: float
+    """Seconds between two evaluations of the PD law."""
+
+    decimation: int
+    """Physics steps in one policy step."""
+
+    nominal_pose: NDArray[np.float64]
+    """q_0, rad, ``(joints,)``."""
+
+    @property
+    def policy_step(self) -> float:
+        """Seconds in one policy step."""
+        return self.physics_step * self.decimation
+
+    @abstractmethod
+    def effective_inertia(self) -> NDArray[np.float64]:
+        """Return M per joint: diagonal of the joint-space inertia at the nominal pose, armature included."""
+
+    @abstractmethod
+    def gains(self) -> Gains:
+        """Return the live gains of every env, read from where the physics takes them."""
+
+    @abstractmethod
+    def set_gains(
+        self,
+        stiffness: NDArray[np.float64],
+        damping: NDArray[np.float64],
+        env_ids: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Write gains of shape ``(len(env_ids), joints)``; without ``env_ids``, of all envs."""
+
+    @abstractmethod
+    def reset(self, start: RobotStart, env_ids: NDArray[np.int64] | None = None) -> None:
+        """Put chosen robots (default: all) into a state and forget their delayed targets; gains stay."""
+
+    @abstractmethod
+    def advance(self, targets: NDArray[np.float64]) -> None:
+        """Simulate one policy step under position targets, ``(num_envs, joints)``."""
+
+    @abstractmethod
+    def state(self) -> RobotState:
+        """Return the present state."""
+
+    @abstractmethod
+    def push(self, velocity_change: NDArray[np.float64], env_ids: NDArray[np.int64]) -> None:
+        """Add to the base's linear velocity in the world frame, m/s, ``(len(env_ids), 3)``."""
+
+    @abstractmethod
+    def set_parameters(self, parameters: RobotParameters, env_ids: NDArray[np.int64]) -> None:
+        """Give chosen robots physical parameters; they last until they are set again."""
+
+    @abstractmethod
+    def render(self, env_id: int = 0) -> NDArray[np.uint8]:
+        """Return a picture of one robot, RGB."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the engine; may be called twice."""

@@ -38,10 +38,10 @@ class CartPoleSettings:
     angle_limit: float = np.pi / 2
     """Pole angle beyond which an episode terminates, rad."""
 
-    start_angle: float = 0.3
+    start_angle: float = 0.2
     """Start angles are uniform in ± this, rad."""
 
-    start_rate: float = 0.5
+    start_rate: float = 0.3
     """Start angular velocities are uniform in ± this, rad/s."""
 
     time_limit: int = 500

@@ -151,9 +151,7 @@ class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
         except (ValueError, UnicodeDecodeError) as error:
             raise CurriculumError(f"{path} is not a whole curriculum file ({error}); use an earlier one.") from error
         if not isinstance(state, dict) or "config" not in state:
-            raise CurriculumError(
-                f"{path} is not a curriculum file: expected what save() wrote."
-            )
+            raise CurriculumError(f"{path} is not a curriculum file: expected what save() wrote.")
         config = curriculum if curriculum is not None else CurriculumConfig.from_dict(state["config"])
         wrapped = ActuatorCurriculumVecEnv(venv, config, **arguments)
         wrapped.load_state_dict(state)

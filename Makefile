@@ -1,0 +1,42 @@
+# Each target makes .venv and installs what it needs by itself.
+PYTHON ?= python3
+VENV ?= .venv
+# The CPU-friendly release that this project is tested with; the library itself accepts a range.
+TORCH ?= torch==2.13.0
+BIN := $(VENV)/bin
+EXTRAS := dev,pybullet,mujoco,sb3
+STAMP := $(VENV)/.installed
+
+export MUJOCO_GL ?= egl
+export SDL_VIDEODRIVER ?= dummy
+
+.PHONY: demo test test-fast lint bench clean
+.DEFAULT_GOAL := test
+
+$(STAMP): setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
+	touch $@
+
+demo: $(STAMP)  ## train a cart-pole under the curriculum, evaluate it at the target gains, plot and film it
+	$(BIN)/adc train cartpole --out runs/demo --overwrite
+	$(BIN)/adc play runs/demo --out runs/demo/policy.gif --seconds 5
+
+test: $(STAMP)  ## all tests
+	$(BIN)/python -m pytest -n auto
+
+test-fast: $(STAMP)  ## without the slow ones
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+lint: $(STAMP)  ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## wrapped against bare, in one run
+	$(BIN)/python benchmarks/overhead.py --write
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

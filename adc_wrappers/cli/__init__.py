@@ -1,0 +1,5 @@
+"""The ``adc`` command."""
+
+from .main import main
+
+__all__ = ["main"]

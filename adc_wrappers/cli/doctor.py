@@ -1,0 +1,76 @@
+"""``adc doctor``."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+__all__ = ["Doctor"]
+
+_PARTS = (
+    ("gymnasium", "gymnasium", None, "the environments' interface"),
+    ("numpy", "numpy", None, "arrays"),
+    ("tyro", "tyro", None, "this command"),
+    ("pybullet", "pybullet", "pybullet", "the PyBullet backend"),
+    ("mujoco", "mujoco", "mujoco", "MuJoCo robots"),
+    ("torch", "torch", "sb3", "neural networks"),
+    ("stable_baselines3", "stable-baselines3", "sb3", "adc train"),
+    ("tensorboard", "tensorboard", "sb3", "logs of a run"),
+    ("matplotlib", "matplotlib", "viz", "adc plot"),
+    ("imageio", "imageio", "viz", "GIF and MP4"),
+    ("imageio_ffmpeg", "imageio-ffmpeg", "viz", "MP4"),
+    ("PIL", "pillow", "viz", "GIF, and drawings of the analytic cart-pole"),
+    ("pygame", "pygame", "viz", "windows"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doctor:
+    """Say what is installed, what is missing, and how to get it."""
+
+    def run(self) -> int:
+        """Look, and return 1 if something that every use needs is missing."""
+        console = Console(highlight=False)
+        console.print(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
+        table = Table("package", "version", "for", "how to get it")
+        missing_base = False
+        for module, package, extra, purpose in _PARTS:
+            found = importlib.util.find_spec(module) is not None
+            missing_base |= not found and extra is None
+            wanted = f"adc-wrappers[{extra}]" if extra else "adc-wrappers"
+            remedy = "" if found else f'pip install "{wanted}"'
+            table.add_row(package, _version(package) if found else "[red]missing[/red]", purpose, escape(remedy))
+        console.print(table)
+        for remark in _remarks():
+            console.print(f"- {remark}", markup=False)
+        return 1 if missing_base else 0
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(no metadata)"
+
+
+def _remarks() -> list[str]:
+    remarks = []
+    has_screen = sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if not has_screen:
+        remarks.append("no screen: use `adc play RUN --out film.gif` instead of a window.")
+    if not has_screen and not os.environ.get("MUJOCO_GL"):
+        remarks.append("no screen: set MUJOCO_GL=egl to let MuJoCo render.")
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        devices = f"{torch.cuda.device_count()} GPU(s)" if torch.cuda.is_available() else "no GPU"
+        remarks.append(f"torch sees {devices} and {os.cpu_count()} CPU cores.")
+    return remarks

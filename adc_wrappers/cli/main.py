@@ -1,0 +1,67 @@
+"""Entry point of the ``adc`` command: finds the subcommand, turns expected errors into one message."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError, did_you_mean
+from adc_wrappers.runs import CheckpointError, RunFolderError
+
+from .doctor import Doctor
+from .envs import Envs
+from .evaluate import Evaluate
+from .play import Play
+from .plot import Plot
+from .train import Train
+
+__all__ = ["main"]
+
+COMMANDS: dict[str, Any] = {
+    "train": Train,
+    "eval": Evaluate,
+    "play": Play,
+    "plot": Plot,
+    "envs": Envs,
+    "doctor": Doctor,
+}
+
+_EXPECTED = (
+    BackendError,
+    CheckpointError,
+    CurriculumError,
+    MissingExtraError,
+    RunFolderError,
+    TypeError,
+    ValueError,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0 done, 1 failed, 2 misused, 130 interrupted."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        errors.print(f"adc: unknown command {words[0]!r}. {did_you_mean(words[0], COMMANDS)}", markup=False)
+        return 2
+    command = tyro.extras.subcommand_cli_from_dict(
+        COMMANDS,
+        prog="adc",
+        description="Actuator Dynamics Curriculum: train with stiff joints, soften them, evaluate at the target.",
+        args=words,
+    )
+    warnings.showwarning = lambda message, *_, **__: errors.print(f"warning: {message}", markup=False)
+    try:
+        code: int = command.run()
+    except KeyboardInterrupt:
+        errors.print("adc: interrupted.", markup=False)
+        return 130
+    except _EXPECTED as error:
+        errors.print(f"adc: {error}", markup=False)
+        return 1
+    return code

@@ -1,0 +1,63 @@
+"""``adc play``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from adc_wrappers.runs import RunFolder
+
+__all__ = ["Play"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """Show a run's newest policy at the target gains: in a window, or as GIF or MP4."""
+
+    run_folder: tyro.conf.Positional[Path]
+    """The run folder that `adc train` made."""
+
+    out: Path | None = None
+    """Film instead of window: a file that ends in .gif or .mp4."""
+
+    episodes: int = 1
+    """Episodes to show in the window."""
+
+    seed: int = 20_000
+    """Seed of the first start state."""
+
+    seconds: float | None = None
+    """Film at most so much of the episode."""
+
+    def run(self) -> int:
+        """Play."""
+        from adc_wrappers.envs.registry import make_env
+        from adc_wrappers.runs.recording import check_format, play_episode, record_episode
+        from adc_wrappers.sb3.training import load_policy
+
+        console = Console(highlight=False, soft_wrap=True)
+        if self.out is not None:
+            check_format(self.out)
+        config, policy, _ = load_policy(RunFolder.open(self.run_folder))
+        mode = "human" if self.out is None else "rgb_array"
+        env = make_env(config.task, backend=config.backend, render_mode=mode, **config.settings)
+        try:
+            if self.out is not None:
+                length, success = record_episode(
+                    policy, env, config.curriculum, self.out, seed=self.seed, max_seconds=self.seconds
+                )
+                console.print(f"{_outcome(length, success)}\nfilm {self.out}")
+                return 0
+            for episode in range(self.episodes):
+                length, success = play_episode(policy, env, config.curriculum, seed=self.seed + episode)
+                console.print(_outcome(length, success))
+        finally:
+            env.close()
+        return 0
+
+
+def _outcome(length: int, success: bool) -> str:
+    return f"episode of {length} steps, {'success' if success else 'no success'}"

@@ -1,0 +1,170 @@
+"""``adc train``."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+
+from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.envs.registry import find_task
+from adc_wrappers.runs import RunFolder
+
+from .evaluate import evaluate_run, print_evaluation
+from .overrides import CurriculumOptions, PpoOptions, given, parse_settings
+from .progress import TrainingProgress
+
+if TYPE_CHECKING:
+    from adc_wrappers.sb3.training import TrainConfig
+
+__all__ = ["Train"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train a policy under the curriculum, evaluate it at the target gains, plot the run."""
+
+    task: tyro.conf.Positional[str]
+    """Name of the task; `adc envs` lists them."""
+
+    backend: str | None = None
+    """Engine; by default the task's first."""
+
+    steps: int | None = None
+    """Env steps of the whole training; by default the task's preset. A resumed run may be given more."""
+
+    num_envs: int | None = None
+    """Envs that are stepped together."""
+
+    workers: Literal["dummy", "subproc", "batch"] | None = None
+    """dummy: envs one after another in this process; subproc: a process each; batch: one vector env."""
+
+    seed: int | None = None
+    """Seed of envs, policy and curriculum."""
+
+    out: Path | None = None
+    """Run folder; by default runs/TASK-BACKEND-DRIVER-seedN."""
+
+    resume: bool = False
+    """Go on from the newest whole checkpoint of the run folder; start if there is none."""
+
+    overwrite: bool = False
+    """Replace a run folder that exists."""
+
+    checkpoint_every: int | None = None
+    """Iterations between two checkpoints."""
+
+    eval_episodes: int = 100
+    """Episodes of the evaluation at the target gains; 0 leaves it out."""
+
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Settings of the task itself, such as start_angle=0.1."""
+
+    curriculum: CurriculumOptions = field(default_factory=CurriculumOptions)
+    """The curriculum; what is not given is as the task recommends."""
+
+    ppo: PpoOptions = field(default_factory=PpoOptions)
+    """The algorithm; what is not given is the task's preset."""
+
+    def run(self) -> int:
+        """Train."""
+        find_task(self.task)  # a mistyped name is answered before the slow imports
+        from adc_wrappers.runs.plots import plot_runs
+        from adc_wrappers.sb3.training import train
+
+        console = Console(highlight=False, soft_wrap=True)
+        config, folder, resumed = self._prepare()
+        start, target = config.curriculum.start_stiffness, config.curriculum.target_stiffness
+        console.print(f"{config.task} on {config.backend}: K {start} → {target}, {config.ppo.total_steps:,} steps")
+        done = _steps_done(folder) if resumed else 0
+        if resumed:
+            console.print(f"resuming {folder.path} at {done:,} steps")
+        with TrainingProgress(console, config.ppo.total_steps, done) as progress:
+            train(config, folder, resume=resumed, reporter=progress)
+        if self.eval_episodes:
+            print_evaluation(console, evaluate_run(folder, episodes=self.eval_episodes, seed=config.seed + 10_000))
+        picture, table = plot_runs([folder], folder.plots / "curriculum.png")
+        console.print(f"plot   {picture}\ndata   {table}\nrun    {folder.path}")
+        return 0
+
+    def _prepare(self) -> tuple[TrainConfig, RunFolder, bool]:
+        """Return the config and the run folder, and whether the run goes on with an earlier part."""
+        from adc_wrappers.sb3.training import TrainConfig
+
+        spec = find_task(self.task)
+        if self.resume and self.overwrite:
+            raise CurriculumError("--resume and --overwrite contradict each other: choose one.")
+        out = self.out if self.out is not None else self._default_out(spec.backends[0])
+        if self.resume and (out / "config.json").exists():
+            folder = RunFolder.open(out)
+            stored = TrainConfig.from_dict(folder.config())
+            config = self._apply(stored)
+            _refuse_changes(stored, config)
+            folder.write_json("config.json", config.to_dict())
+            folder.log_command()
+            return config, folder, True
+        config = self._new_config(spec.backends[0])
+        return config, RunFolder.create(out, config.to_dict(), overwrite=self.overwrite), False
+
+    def _default_out(self, first_backend: str) -> Path:
+        driver = self.curriculum.driver or "episode_length"
+        return Path("runs") / f"{self.task}-{self.backend or first_backend}-{driver}-seed{self.seed or 0}"
+
+    def _new_config(self, first_backend: str) -> TrainConfig:
+        from adc_wrappers.sb3.training import TrainConfig, default_ppo, recommended_curriculum
+
+        backend = self.backend or first_backend
+        settings = parse_settings(self.set)
+        recommended = recommended_curriculum(self.task, backend, settings)
+        base = TrainConfig(
+            task=self.task,
+            backend=backend,
+            curriculum=dataclasses.replace(recommended, seed=self.seed or 0),
+            ppo=default_ppo(self.task),
+        )
+        return self._apply(base)
+
+    def _apply(self, base: TrainConfig) -> TrainConfig:
+        """Return ``base`` with the options that were given."""
+        ppo_changes: dict[str, Any] = given(self.ppo)
+        if self.steps is not None:
+            ppo_changes["total_steps"] = self.steps
+        if self.num_envs is not None:
+            ppo_changes["num_envs"] = self.num_envs
+        changes: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("backend", "workers", "seed", "checkpoint_every")
+            if getattr(self, name) is not None
+        }
+        if self.set:
+            changes["settings"] = {**base.settings, **parse_settings(self.set)}
+        config = dataclasses.replace(base, task=self.task, ppo=dataclasses.replace(base.ppo, **ppo_changes), **changes)
+        schedule = given(self.curriculum)
+        if base.curriculum.total_iterations is None and ("hold_share" in schedule or schedule.get("driver") == "time"):
+            schedule["total_iterations"] = config.iterations
+        return dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **schedule))
+
+
+def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:
+    """Raise if a resumed run was given other settings than it began with; only more steps are possible."""
+    allowed = dataclasses.replace(
+        stored,
+        ppo=dataclasses.replace(stored.ppo, total_steps=config.ppo.total_steps),
+        checkpoint_every=config.checkpoint_every,
+    )
+    before, after = allowed.to_dict(), config.to_dict()
+    differing = [f"{key}: was {before[key]!r}, asked {after[key]!r}" for key in before if before[key] != after[key]]
+    if differing:
+        raise CurriculumError(
+            "a resumed run keeps its settings (only --steps and --checkpoint-every may change). "
+            + "; ".join(differing)
+            + ". Leave the option out, or begin a new run with --out."
+        )
+
+
+def _steps_done(folder: RunFolder) -> int:
+    return folder.checkpoints.load_latest().step if folder.checkpoints.paths() else 0

@@ -1,0 +1,46 @@
+"""One Spot: one table of numbers, written out as MJCF and URDF. No engine is imported here."""
+
+from __future__ import annotations
+
+from .kinematics import foot_positions, link_poses, standing_height
+from .knee import KNEE_ANGLES, KNEE_PEAK_TORQUE, KNEE_TORQUES, knee_torque_limit
+from .mjcf import spot_mjcf
+from .table import (
+    FOOT_NAMES,
+    FOOT_RADIUS,
+    HIP_TORQUE_LIMIT,
+    JOINT_NAMES,
+    LEG_NAMES,
+    LINK_NAMES,
+    NOMINAL_POSE,
+    SPOT,
+    JointSpec,
+    LinkSpec,
+    RobotSpec,
+    ShapeSpec,
+)
+from .urdf import spot_urdf
+
+__all__ = [
+    "FOOT_NAMES",
+    "FOOT_RADIUS",
+    "HIP_TORQUE_LIMIT",
+    "JOINT_NAMES",
+    "KNEE_ANGLES",
+    "KNEE_PEAK_TORQUE",
+    "KNEE_TORQUES",
+    "LEG_NAMES",
+    "LINK_NAMES",
+    "NOMINAL_POSE",
+    "SPOT",
+    "JointSpec",
+    "LinkSpec",
+    "RobotSpec",
+    "ShapeSpec",
+    "foot_positions",
+    "knee_torque_limit",
+    "link_poses",
+    "spot_mjcf",
+    "spot_urdf",
+    "standing_height",
+]

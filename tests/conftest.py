@@ -1,0 +1,12 @@
+"""Shared set-up: one thread for torch, no screen needed, helpers importable."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+os.environ.setdefault("MUJOCO_GL", "egl")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
