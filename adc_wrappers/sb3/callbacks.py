@@ -7,7 +7,7 @@ from typing import Any
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.errors import BackendError, CurriculumError
 from adc_wrappers.core.shared import CurriculumMethods
 
 from .vec_env import ActuatorCurriculumVecEnv, find_curriculum
@@ -59,11 +59,10 @@ class TargetGainsEvalCallback(EvalCallback):
         super().__init__(eval_env, **arguments)
         self._pinned: CurriculumMethods | None = None
 
-    def _on_training_start(self) -> None:
-        super()._on_training_start()
+    def _init_callback(self) -> None:
         try:
             self._pinned = find_curriculum(self.eval_env)
-        except RuntimeError:
+        except BackendError:
             config = find_curriculum(self.training_env).curriculum.config
             wrapped = ActuatorCurriculumVecEnv(self.eval_env, config, training=False)
             self.eval_env, self._pinned = wrapped, wrapped
@@ -72,6 +71,7 @@ class TargetGainsEvalCallback(EvalCallback):
                 "the evaluation env follows a curriculum of its own. Create it with training=False, which pins the "
                 "target gains."
             )
+        super()._init_callback()
 
     def _on_step(self) -> bool:
         due = self.eval_freq > 0 and self.n_calls % self.eval_freq == 0

@@ -1,0 +1,7 @@
+"""``python -m adc_wrappers.cli``."""
+
+import sys
+
+from .main import main
+
+sys.exit(main())
