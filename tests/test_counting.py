@@ -135,6 +135,25 @@ def test_worker_processes_count_what_was_counted_by_hand():
     assert run_sb3(scripts, SubprocVecEnv) == same_step_reference(scripts)
 
 
+def test_a_torch_batch_counts_across_its_buffer_and_through_restarts():
+    """More steps in an iteration than the buffer has rows, and a reset in the middle of episodes."""
+    env = ActuatorCurriculumWrapper(TorchBatchEnv([[150], [7]]), CONFIG)
+    env.reset()
+    for _ in range(200):
+        env.step(torch.zeros(2, 2))
+    assert env._counter.collect() == EpisodeTotals.from_lengths(
+        [150] + [7] * 28, [True] + [i % 3 == 0 for i in range(28)]
+    )
+    env.reset()
+    for _ in range(100):
+        env.step(torch.zeros(2, 2))
+    env.reset()
+    for _ in range(150):
+        env.step(torch.zeros(2, 2))
+    lengths = [150] + [7] * 14 + [7] * 21
+    assert env._counter.collect().length_sum == sum(lengths)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=4), min_size=1, max_size=5))
 def test_random_scripts_are_counted_the_same_by_numpy_and_torch(scripts):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 __all__ = ["Doctor"]
@@ -38,18 +37,20 @@ class Doctor:
 
     def run(self) -> int:
         """Look, and return 1 if something that every use needs is missing."""
-        console = Console(highlight=False)
+        console = Console(highlight=False, soft_wrap=True)
         console.print(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
-        table = Table("package", "version", "for", "how to get it")
+        table = Table("package", "version", "for")
+        remedies = []
         missing_base = False
         for module, package, extra, purpose in _PARTS:
             found = importlib.util.find_spec(module) is not None
             missing_base |= not found and extra is None
-            wanted = f"adc-wrappers[{extra}]" if extra else "adc-wrappers"
-            remedy = "" if found else f'pip install "{wanted}"'
-            table.add_row(package, _version(package) if found else "[red]missing[/red]", purpose, escape(remedy))
+            table.add_row(package, _version(package) if found else "[red]missing[/red]", purpose)
+            if not found:
+                wanted = f"adc-wrappers[{extra}]" if extra else "adc-wrappers"
+                remedies.append(f'{purpose} needs {package}: pip install "{wanted}"')
         console.print(table)
-        for remark in _remarks():
+        for remark in [*remedies, *_remarks()]:
             console.print(f"- {remark}", markup=False)
         return 1 if missing_base else 0
 

@@ -55,10 +55,10 @@ class ActuatorBackend(Protocol):
 
 
 def to_numpy(values: Any) -> NDArray[np.float64]:
-    """Return a float64 numpy copy of an array or tensor on any device."""
+    """Return an array or tensor of any device as float64 numpy, without a copy where none is needed."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
-    return np.array(values, dtype=np.float64)
+    return np.asarray(values, dtype=np.float64)
 
 
 def damping_for(

@@ -13,11 +13,15 @@ from .actuators import ActuatorBackend, check_backend_shape, check_time_step, da
 from .config import CurriculumConfig
 from .curriculum import ActuatorCurriculum
 from .errors import BackendError, CurriculumError, did_you_mean
+from .report import CurriculumReport
 from .totals import EpisodeTotals
 
 __all__ = ["ApplyAt", "CurriculumController"]
 
 ApplyAt = Literal["iteration", "reset"]
+
+_TOLERANCE = 1e-4
+"""Relative difference that a backend's own precision may make between gains written and gains read."""
 
 
 class CurriculumController:
@@ -55,9 +59,12 @@ class CurriculumController:
         self._check_stability()
         shape = (backend.num_envs, len(backend.joint_names))
         self._stiffness: NDArray[np.float64] = np.zeros(shape)
+        self._damping: NDArray[np.float64] = np.zeros(shape)
         self._pending: NDArray[np.bool_] = np.zeros(backend.num_envs, dtype=bool)
+        self._any_pending = False
         self.last_totals = EpisodeTotals()
-        self.metrics: dict[str, float] = {}
+        self.report = CurriculumReport()
+        """Numbers of the present iteration; replaced when they change."""
         if training:
             self._apply_now()
         else:
@@ -79,7 +86,7 @@ class CurriculumController:
     @property
     def changes_at_reset(self) -> bool:
         """Whether :meth:`begin_episodes` has work to do."""
-        return self.training and (self.curriculum.per_episode or bool(self._pending.any()))
+        return self.training and (self._any_pending or self.curriculum.per_episode)
 
     def begin_episodes(self, env_ids: NDArray[np.int64]) -> None:
         """Give envs that begin an episode the gains that wait for them."""
@@ -90,9 +97,10 @@ class CurriculumController:
         if len(due):
             self._write(np.tile(self.curriculum.stiffness, (len(due), 1)), due)
             self._pending[due] = False
+            self._any_pending = bool(self._pending.any())
 
-    def end_iteration(self, totals: EpisodeTotals) -> dict[str, float]:
-        """Close an iteration: move the curriculum, write the gains, return the metrics."""
+    def end_iteration(self, totals: EpisodeTotals) -> CurriculumReport:
+        """Close an iteration: move the curriculum, write the gains, return the report."""
         if not self.training:
             raise CurriculumError(
                 "an iteration cannot be closed while the target gains are pinned: leave evaluation() first."
@@ -104,12 +112,13 @@ class CurriculumController:
         self.last_totals = totals
         if self._apply_at == "reset" and not self.curriculum.per_episode:
             self._pending[:] = True
-            self._refresh_metrics()
+            self._any_pending = True
+            self._refresh_report()
         elif self.curriculum.per_episode:
-            self._refresh_metrics()
+            self._refresh_report()
         else:
             self._apply_now()
-        return self.metrics
+        return self.report
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
@@ -128,7 +137,7 @@ class CurriculumController:
 
     def verify(self) -> None:
         """Raise if the live gains are no longer what was written."""
-        self._compare(self._stiffness, "were changed behind the curriculum")
+        self._compare(self._stiffness, self._damping, "were changed behind the curriculum")
 
     def load_state_dict(self, state: dict[str, Any], *, strict: bool = True) -> None:
         """Restore the curriculum and write its gains."""
@@ -141,29 +150,33 @@ class CurriculumController:
     def _apply_now(self) -> None:
         curriculum = self.curriculum
         self._pending[:] = False
+        self._any_pending = False
         self._write(curriculum.draw(self.backend.num_envs) if curriculum.per_episode else curriculum.stiffness)
 
     def _write(self, stiffness: NDArray[np.float64], env_ids: NDArray[np.int64] | None = None) -> None:
-        count = self.backend.num_envs if env_ids is None else len(env_ids)
-        rows = np.broadcast_to(stiffness, (count, self._stiffness.shape[1])).copy()
-        expected = self._stiffness.copy()
-        expected[slice(None) if env_ids is None else env_ids] = rows
-        self.backend.set_gains(rows, self.damping(rows), env_ids)
-        self._compare(expected, "did not take")
-        self._stiffness = expected
-        self._refresh_metrics()
+        """Write one row of stiffness for all envs, or a row for each; read back and compare."""
+        chosen = slice(None) if env_ids is None else env_ids
+        expected_stiffness, expected_damping = self._stiffness.copy(), self._damping.copy()
+        expected_stiffness[chosen] = stiffness
+        expected_damping[chosen] = self.damping(stiffness)
+        # The backend gets arrays of its own, so that it may keep them.
+        self.backend.set_gains(expected_stiffness[chosen].copy(), expected_damping[chosen].copy(), env_ids)
+        self._compare(expected_stiffness, expected_damping, "did not take")
+        self._stiffness, self._damping = expected_stiffness, expected_damping
+        self._refresh_report()
 
     def damping(self, stiffness: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the damping that belongs to ``stiffness``."""
         return damping_for(stiffness, self.inertia, self.curriculum.config.damping_ratio)
 
-    def _compare(self, stiffness: NDArray[np.float64], complaint: str) -> None:
-        expected = (stiffness, self.damping(stiffness))
-        for name, want, live in zip(("stiffness", "damping"), expected, self.backend.gains(), strict=True):
+    def _compare(self, stiffness: NDArray[np.float64], damping: NDArray[np.float64], complaint: str) -> None:
+        for name, want, live in zip(("stiffness", "damping"), (stiffness, damping), self.backend.gains(), strict=True):
             have = to_numpy(live)
-            wrong = ~np.isclose(have, want, rtol=1e-4, atol=1e-6)
-            if wrong.any():
-                env, joint = np.argwhere(wrong)[0]
+            if np.array_equal(have, want):
+                continue
+            right = np.abs(have - want) <= _TOLERANCE * want  # false for NaN
+            if not right.all():
+                env, joint = np.argwhere(~right)[0]
                 raise BackendError(
                     f"the gains of {type(self.backend).__name__} {complaint}: {name} of env {env}, joint "
                     f"{self.backend.joint_names[joint]!r} should be {want[env, joint]:g} and reads "
@@ -171,16 +184,17 @@ class CurriculumController:
                     "randomization of gains writes to them too."
                 )
 
-    def _refresh_metrics(self) -> None:
+    def _refresh_report(self) -> None:
         curriculum = self.curriculum
-        self.metrics = {
-            "stiffness": float(self._stiffness.mean()),
-            "damping_mean": float(self.damping(self._stiffness).mean()),
-            "progress": curriculum.progress,
-            "episode_length_ema": curriculum.length_ema,
-            "success_ema": curriculum.success_ema,
-            "iteration": curriculum.iteration,
-        }
+        size = self._stiffness.size
+        self.report = CurriculumReport(
+            stiffness=float(np.add.reduce(self._stiffness, axis=None)) / size,
+            damping_mean=float(np.add.reduce(self._damping, axis=None)) / size,
+            progress=curriculum.progress,
+            episode_length_ema=curriculum.length_ema,
+            success_ema=curriculum.success_ema,
+            iteration=curriculum.iteration,
+        )
 
 
 def _as_curriculum(

@@ -15,25 +15,21 @@ __all__ = ["ArrayCounter", "ScalarCounter", "TensorCounter"]
 
 
 class ScalarCounter:
-    """Episodes of one env."""
+    """Episodes of one env, by the clock of its wrapper."""
 
     def __init__(self) -> None:
-        self._clock = 0
+        self._start = 0
         self._totals = EpisodeTotals()
 
-    def restart(self) -> None:
+    def restart(self, clock: int) -> None:
         """Begin a new episode; what ran before is not counted."""
-        self._clock = 0
+        self._start = clock
 
-    def step(self) -> None:
-        """Count one policy step."""
-        self._clock += 1
-
-    def complete(self, success: bool | None) -> None:
+    def complete(self, clock: int, success: bool | None) -> None:
         """Close the running episode."""
         judged = success is not None
-        self._totals += EpisodeTotals(1, self._clock, int(judged), int(bool(success)))
-        self._clock = 0
+        self._totals += EpisodeTotals(1, clock - self._start, int(judged), int(bool(success)))
+        self._start = clock
 
     def collect(self) -> EpisodeTotals:
         """Return the totals since the last call."""
@@ -82,48 +78,68 @@ class ArrayCounter:
 class TensorCounter:
     """Episodes of a batch of torch envs that reset in the step that ends them, such as Isaac Lab's.
 
-    Nothing leaves the device until :meth:`collect`. An env's episodes follow each other without a gap, so the sum of
-    their lengths is the time of the last end minus the start of the first: three in-place operations per step.
+    A step only writes which episodes ended into the next row of a buffer on the device: one operation. Lengths are
+    worked out when the buffer is full or collected: an env's episodes follow each other without a gap, so the sum of
+    their lengths is the time of the last end minus the start of the first.
     """
+
+    _ROWS = 32
 
     def __init__(self, like: Any) -> None:
         """Create the counters beside the tensor ``like``, as normal tensors even under ``torch.inference_mode()``."""
-        torch = sys.modules["torch"]
-        self._clock = 0
+        self._torch = torch = sys.modules["torch"]
+        count, device = len(like), like.device
         with torch.inference_mode(False):
-            self._first = torch.zeros(like.shape, dtype=torch.int64, device=like.device)
-            self._last = torch.zeros_like(self._first)
-            self._episodes = torch.zeros_like(self._first)
-            self._judged = torch.zeros_like(self._first)
-            self._successes = torch.zeros_like(self._first)
-        self._banked = EpisodeTotals()
+            self._ended = torch.zeros(self._ROWS, count, dtype=torch.bool, device=device)
+            self._won = torch.zeros_like(self._ended)
+            self._rows = (list(self._ended.unbind(0)), list(self._won.unbind(0)))
+            self._times = torch.arange(1, self._ROWS + 1, dtype=torch.uint8, device=device).unsqueeze(1)
+            self._start = torch.zeros(count, dtype=torch.int64, device=device)
+            self._sums = torch.zeros(4, dtype=torch.int64, device=device)
+        self._base = 0
+        self._row = 0
+        self._judging = False
 
     def restart(self) -> None:
         """Begin new episodes in all envs; running ones are not counted."""
-        self._banked += self._read()
-        self._first.fill_(self._clock)
-        self._last.fill_(self._clock)
+        self._fold()
+        self._start.fill_(self._base)
 
-    def step(self, done: Any) -> None:
-        """Count one step of every env, in which the episodes of those in the mask ``done`` are complete."""
-        self._clock += 1
-        self._last.masked_fill_(done, self._clock)
-        self._episodes.add_(done)
+    def step(self, terminated: Any, truncated: Any) -> Any:
+        """Count one step of every env and return the mask of those whose episode is complete."""
+        if self._row == self._ROWS:
+            self._fold()
+        done = self._torch.logical_or(terminated, truncated, out=self._rows[0][self._row])
+        self._row += 1
+        return done
 
-    def judge(self, done: Any, success: Any) -> None:
-        """Add the verdicts ``success`` of the envs in ``done``."""
-        self._judged.add_(done)
-        self._successes.add_(done & success.bool())
+    def judge(self, success: Any) -> None:
+        """Say which of the episodes that ended in the last step were successes."""
+        self._judging = True
+        self._torch.logical_and(self._rows[0][self._row - 1], success, out=self._rows[1][self._row - 1])
 
     def collect(self) -> EpisodeTotals:
         """Return the totals since the last call: the one read from the device."""
-        totals, self._banked = self._banked + self._read(), EpisodeTotals()
-        return totals
-
-    def _read(self) -> EpisodeTotals:
-        sums = [(self._last - self._first).sum(), self._episodes.sum(), self._judged.sum(), self._successes.sum()]
-        length_sum, episodes, judged, successes = sys.modules["torch"].stack(sums).tolist()
-        self._first.copy_(self._last)
-        for buffer in (self._episodes, self._judged, self._successes):
-            buffer.zero_()
+        self._fold()
+        episodes, length_sum, judged, successes = self._sums.tolist()
+        self._sums.zero_()
         return EpisodeTotals(episodes, float(length_sum), judged, successes)
+
+    def _fold(self) -> None:
+        """Add the rows of the buffer to the sums and begin with an empty one."""
+        rows = self._row
+        if rows == 0:
+            return
+        ended = self._ended[:rows]
+        last = (ended * self._times[:rows]).amax(0)
+        any_end = last > 0
+        episodes = self._torch.count_nonzero(ended)
+        lengths = ((self._base + last.long() - self._start) * any_end).sum()
+        self._start.copy_(self._torch.where(any_end, self._base + last.long(), self._start))
+        self._sums[0].add_(episodes)
+        self._sums[1].add_(lengths)
+        if self._judging:
+            self._sums[2].add_(episodes)
+            self._sums[3].add_(self._torch.count_nonzero(self._won[:rows]))
+        self._base += rows
+        self._row = 0

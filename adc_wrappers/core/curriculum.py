@@ -77,7 +77,7 @@ class ActuatorCurriculum:
 
     def stiffness_at(self, progress: float) -> NDArray[np.float64]:
         """Return K per joint at a given progress."""
-        share = np.clip((progress - self._begin) / (self._end - self._begin), 0.0, 1.0)
+        share = np.minimum(np.maximum((progress - self._begin) / (self._end - self._begin), 0.0), 1.0)
         return self.start_stiffness + share**self._exponent * (self.target_stiffness - self.start_stiffness)
 
     def draw(self, count: int) -> NDArray[np.float64]:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from .totals import EpisodeTotals
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ class IterationReport:
 
 
 def _ramp(value: float, low: float, high: float) -> float:
-    return float(np.clip((value - low) / (high - low), 0.0, 1.0))
+    return min(max((value - low) / (high - low), 0.0), 1.0)
 
 
 def episode_length(report: IterationReport) -> float:

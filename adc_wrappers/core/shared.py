@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from gymnasium.error import ResetNeeded
 
 from .controller import CurriculumController
 from .curriculum import ActuatorCurriculum
 from .errors import CurriculumError
+from .report import CurriculumReport
 from .totals import EpisodeTotals
 
 __all__ = ["CurriculumMethods", "check_iteration_steps"]
 
 _PATIENCE = 100_000
-
-
-class _Counter(Protocol):
-    def collect(self) -> EpisodeTotals:
-        """Return the totals since the last call."""
 
 
 def check_iteration_steps(iteration_steps: int | None) -> None:
@@ -31,30 +28,45 @@ def check_iteration_steps(iteration_steps: int | None) -> None:
 
 
 class CurriculumMethods:
-    """Iterations, evaluation and state, the same on every wrapper of this library."""
+    """Iterations, evaluation and state, the same on every wrapper of this library.
+
+    A wrapper's ``step`` adds one to ``_clock`` and calls :meth:`_close_iteration` when it has reached ``_due``.
+    """
 
     adc: CurriculumController
     """Applies the curriculum to the backend."""
 
     _counter: Any
     _iteration_steps: int | None
-    _steps_in_iteration: int = 0
-    _must_reset: bool = True
+    _clock: int
+    _due: float
+    _must_reset: bool
+
+    def _init_curriculum(self, controller: CurriculumController, iteration_steps: int | None) -> None:
+        self.adc = controller
+        self._iteration_steps = iteration_steps
+        self._clock = 0
+        self._must_reset = True
+        self._schedule_closing()
+
+    def _schedule_closing(self) -> None:
+        self._due = self._clock + (self._iteration_steps or _PATIENCE) if self.adc.training else math.inf
 
     @property
     def curriculum(self) -> ActuatorCurriculum:
         """The curriculum itself."""
         return self.adc.curriculum
 
-    def end_iteration(self) -> dict[str, float]:
+    def end_iteration(self) -> CurriculumReport:
         """Close the iteration: move the curriculum by the episodes completed in it and write the new gains.
 
         Returns:
-            The metrics that are also under ``info["adc"]``.
+            What is also under ``info["adc"]``.
         """
-        self._steps_in_iteration = 0
         totals = self._counter.collect() if self._counter is not None else EpisodeTotals()
-        return self.adc.end_iteration(totals)
+        report = self.adc.end_iteration(totals)
+        self._schedule_closing()
+        return report
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
@@ -62,11 +74,13 @@ class CurriculumMethods:
 
         Episodes must not mix gains: reset after entering and after leaving, or the next ``step`` raises.
         """
+        remaining, self._due = self._due - self._clock, math.inf
         self._must_reset = True
         try:
             with self.adc.evaluation():
                 yield
         finally:
+            self._due = self._clock + remaining
             self._must_reset = True
 
     def state_dict(self) -> dict[str, Any]:
@@ -77,17 +91,16 @@ class CurriculumMethods:
         """Restore the curriculum's state and write its gains."""
         self.adc.load_state_dict(dict(state), strict=strict)
 
-    def _advance_iteration(self) -> None:
-        """Count one step of the wrapper; close the iteration when it is full."""
-        self._steps_in_iteration += 1
-        if self._steps_in_iteration == self._iteration_steps:
+    def _close_iteration(self) -> None:
+        if self._iteration_steps is not None:
             self.end_iteration()
-        elif self._steps_in_iteration == _PATIENCE:
-            warnings.warn(
-                f"{_PATIENCE} steps and no iteration was closed: the stiffness has not moved. Pass iteration_steps= "
-                "(policy steps per env and iteration), or call end_iteration() after every policy update.",
-                stacklevel=3,
-            )
+            return
+        self._due = math.inf
+        warnings.warn(
+            f"{_PATIENCE} steps and no iteration was closed: the stiffness has not moved. Pass iteration_steps= "
+            "(policy steps per env and iteration), or call end_iteration() after every policy update.",
+            stacklevel=3,
+        )
 
     def _refuse_step(self) -> None:
         raise ResetNeeded(

@@ -77,16 +77,16 @@ class ActuatorCurriculumVectorWrapper(
         )
         found, recommended = _backend_and_config(env, backend)
         VectorWrapper.__init__(self, env)
-        self.adc = CurriculumController(
+        controller = CurriculumController(
             found,
             recommended if curriculum is None else curriculum,
             apply_at=apply_at,
             training=training,
             combine=combine,
         )
+        self._init_curriculum(controller, iteration_steps)
         self._mode = mode
         self._counter = ArrayCounter(env.num_envs, mode)
-        self._iteration_steps = iteration_steps
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -99,21 +99,23 @@ class ActuatorCurriculumVectorWrapper(
         self._counter.restart(mask)
         if mask is None or mask.all():
             self._must_reset = False
-        infos["adc"] = self.adc.metrics.copy()
+        infos["adc"] = self.adc.report
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all envs, count, and close the iteration when it is full."""
         if self._must_reset:
             self._refuse_step()
-        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        result = self.env.step(actions)
+        self._clock += 1
         if self.adc.training:
-            ended = self._counter.step(terminated | truncated)
+            ended = self._counter.step(result[2] | result[3])
             if ended is not None:
-                self._end_episodes(ended, infos)
-            self._advance_iteration()
-        infos["adc"] = self.adc.metrics.copy()
-        return observations, rewards, terminated, truncated, infos
+                self._end_episodes(ended, result[4])
+            if self._clock >= self._due:
+                self._close_iteration()
+        result[4]["adc"] = self.adc.report
+        return result
 
     def _end_episodes(self, ended: NDArray[np.int64], infos: dict[str, Any]) -> None:
         final = infos.get("final_info", infos) if self._mode == AutoresetMode.SAME_STEP else infos

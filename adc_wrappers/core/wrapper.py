@@ -7,11 +7,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
 from .config import CurriculumConfig
 from .controller import ApplyAt, CurriculumController
-from .counters import ArrayCounter, ScalarCounter, TensorCounter
+from .counters import ScalarCounter
 from .curriculum import ActuatorCurriculum
 from .port import find_backend
 from .shared import CurriculumMethods, check_iteration_steps
@@ -29,7 +29,8 @@ class ActuatorCurriculumWrapper(CurriculumMethods, gym.Wrapper[Any, Any, Any, An
     closed every ``iteration_steps`` steps or by :meth:`end_iteration`, and then the new gains are written, read back
     and reported under ``info["adc"]`` (a batch of tensors: under ``extras["log"]`` with the prefix ``adc/``).
 
-    A ``gymnasium.vector.VectorEnv`` handed to this name gives an :class:`ActuatorCurriculumVectorWrapper`.
+    A ``gymnasium.vector.VectorEnv`` handed to this name gives an :class:`ActuatorCurriculumVectorWrapper`; a batch of
+    tensors gives a subclass that counts on the device.
 
     Args:
         env: A single env, or a batch such as Isaac Lab's: a ``gym.Env`` with ``num_envs`` whose step returns tensors
@@ -64,6 +65,10 @@ class ActuatorCurriculumWrapper(CurriculumMethods, gym.Wrapper[Any, Any, Any, An
                 f"{type(env).__name__} is a Stable-Baselines3 VecEnv: "
                 "use adc_wrappers.sb3.ActuatorCurriculumVecEnv(venv, ...)."
             )
+        if cls is ActuatorCurriculumWrapper and getattr(getattr(env, "unwrapped", None), "num_envs", None) is not None:
+            from .batch_wrapper import ActuatorCurriculumBatchWrapper
+
+            return super().__new__(ActuatorCurriculumBatchWrapper)
         return super().__new__(cls)
 
     def __init__(
@@ -92,63 +97,33 @@ class ActuatorCurriculumWrapper(CurriculumMethods, gym.Wrapper[Any, Any, Any, An
         gym.Wrapper.__init__(self, env)
         if curriculum is None:
             curriculum = env.get_wrapper_attr("adc_config") if env.has_wrapper_attr("adc_config") else None
-        self.adc = CurriculumController(found, curriculum, apply_at=apply_at, training=training, combine=combine)
-        self._iteration_steps = iteration_steps
-        self._batched = getattr(env.unwrapped, "num_envs", None) is not None
-        self._counter: Any = None if self._batched else ScalarCounter()
+        controller = CurriculumController(found, curriculum, apply_at=apply_at, training=training, combine=combine)
+        self._init_curriculum(controller, iteration_steps)
+        self._counter: Any = None
+        self._init_counter()
+
+    def _init_counter(self) -> None:
+        self._counter = ScalarCounter()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset the env; running episodes are not counted."""
-        if not self._batched and self.adc.changes_at_reset:
+        """Reset the env; a running episode is not counted."""
+        if self.adc.changes_at_reset:
             self.adc.begin_episodes(_ONLY_ENV)
         observation, info = self.env.reset(seed=seed, options=options)
-        if self._counter is not None:
-            self._counter.restart()
+        self._counter.restart(self._clock)
         self._must_reset = False
-        return observation, self._report(info)
+        info["adc"] = self.adc.report
+        return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the env, count, and close the iteration when it is full."""
         if self._must_reset:
             self._refuse_step()
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        if self.adc.training:
-            if self._batched:
-                self._count_batch(terminated | truncated, info)
-            else:
-                self._counter.step()
-                if terminated or truncated:
-                    self._counter.complete(info.get("is_success"))
-            self._advance_iteration()
-        return observation, reward, terminated, truncated, self._report(info)
-
-    def _count_batch(self, done: Any, info: dict[str, Any]) -> None:
-        counter = self._counter
-        if counter is None:
-            tensors = hasattr(done, "masked_fill_")
-            counter = TensorCounter(done) if tensors else ArrayCounter(len(done), AutoresetMode.SAME_STEP)
-            self._counter = counter
-        ended = counter.step(done)
-        if isinstance(counter, TensorCounter):
-            if "is_success" in info:
-                counter.judge(done, info["is_success"])
-            if self.adc.changes_at_reset:
-                ended = done.nonzero().flatten().cpu().numpy()
-                if len(ended):
-                    self.adc.begin_episodes(ended)
-        elif ended is not None:
-            if "is_success" in info:
-                counter.judge(np.asarray(info["is_success"], dtype=bool)[ended])
-            if self.adc.changes_at_reset:
-                self.adc.begin_episodes(ended)
-
-    def _report(self, info: dict[str, Any]) -> dict[str, Any]:
-        if self._batched:
-            # Isaac Lab keeps one log dict between resets, and RSL-RL before 5.3 only logs keys that the first step
-            # of a rollout has: so every step writes every key.
-            log = info.setdefault("log", {})
-            for key, value in self.adc.metrics.items():
-                log["adc/" + key] = value
-        else:
-            info["adc"] = self.adc.metrics.copy()
-        return info
+        result = _, _, terminated, truncated, info = self.env.step(action)
+        self._clock += 1
+        if (terminated or truncated) and self.adc.training:
+            self._counter.complete(self._clock, info.get("is_success"))
+        if self._clock >= self._due:
+            self._close_iteration()
+        info["adc"] = self.adc.report
+        return result

@@ -37,8 +37,7 @@ class CurriculumCallback(BaseCallback):
     def _on_rollout_end(self) -> None:
         if self._wrapper is None:
             return
-        metrics = self._wrapper.end_iteration()
-        for name, value in metrics.items():
+        for name, value in self._wrapper.end_iteration().items():
             self.logger.record(f"adc/{name}", value)
         totals = self._wrapper.adc.last_totals
         self.logger.record("adc/episodes", totals.episodes)

@@ -71,8 +71,8 @@ class RunCallback(BaseCallback):
         row: dict[str, float] = {
             "iteration": wrapper.curriculum.iteration,
             "steps": self.num_timesteps,
-            "stiffness": wrapper.adc.metrics["stiffness"],
-            "damping_mean": wrapper.adc.metrics["damping_mean"],
+            "stiffness": wrapper.adc.report["stiffness"],
+            "damping_mean": wrapper.adc.report["damping_mean"],
             "progress": wrapper.curriculum.progress,
             "episode_length_ema": wrapper.curriculum.length_ema,
             "episode_length_mean": totals.mean_length,

@@ -87,16 +87,10 @@ class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
         check_iteration_steps(iteration_steps)
         backend = _VecEnvBackend(venv)
         VecEnvWrapper.__init__(self, venv)
-        self.adc = CurriculumController(
-            backend,
-            backend.config if curriculum is None else curriculum,
-            apply_at=apply_at,
-            training=training,
-        )
+        config = backend.config if curriculum is None else curriculum
+        controller = CurriculumController(backend, config, apply_at=apply_at, training=training)
+        self._init_curriculum(controller, iteration_steps)
         self._counter = ArrayCounter(venv.num_envs, AutoresetMode.SAME_STEP)
-        self._iteration_steps = iteration_steps
-        self._steps_in_iteration = 0
-        self._must_reset = True
 
     def reset(self) -> VecEnvObs:
         """Reset all envs; running episodes are not counted."""
@@ -116,6 +110,7 @@ class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
     def step_wait(self) -> VecEnvStepReturn:
         """Finish the step, count, and report under ``infos[i]["adc"]``."""
         observation, rewards, dones, infos = self.venv.step_wait()
+        self._clock += 1
         if self.adc.training:
             ended = self._counter.step(np.asarray(dones, dtype=bool))
             if ended is not None:
@@ -124,10 +119,11 @@ class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
                     self._counter.judge(np.array(verdicts))
                 if self.adc.changes_at_reset:
                     self.adc.begin_episodes(ended)
-            self._advance_iteration()
-        metrics = self.adc.metrics
+            if self._clock >= self._due:
+                self._close_iteration()
+        report = self.adc.report
         for info in infos:
-            info["adc"] = metrics
+            info["adc"] = report
         return observation, rewards, dones, infos
 
     def save(self, path: str | Path) -> None:

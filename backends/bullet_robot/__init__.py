@@ -1,0 +1,7 @@
+"""Spot in PyBullet: one physics client per robot, in this process or spread over worker processes."""
+
+from __future__ import annotations
+
+from .backend import BulletRobotBackend
+
+__all__ = ["BulletRobotBackend"]

@@ -1,0 +1,92 @@
+"""The numbers that the backend and its worlds exchange: one block of memory, which worker processes may share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.backends.base import RobotState
+
+__all__ = ["BatchArrays", "into_body", "state_width"]
+
+Array = NDArray[np.float64]
+
+_POSE_AND_VELOCITY = 13
+
+
+def state_width(joints: int, links: int) -> int:
+    """Return how many numbers make up the state of one robot."""
+    return 16 + 3 * joints + links
+
+
+class BatchArrays:
+    """Named views of one flat float64 buffer, each with one row per env.
+
+    The backend writes commands and requests; the world of a row carries requests out before its next physics step and
+    takes the request back. So a policy step needs one signal per worker, whatever was asked in between.
+
+    Args:
+        num_envs: Rows.
+        joints: Joints of a robot.
+        links: Links whose contact is reported.
+        buffer: Memory of :meth:`size` float64 numbers, all zero; by default new memory of this process.
+    """
+
+    def __init__(self, num_envs: int, joints: int, links: int, buffer: Any = None) -> None:
+        size = self.size(num_envs, joints, links)
+        flat = np.zeros(size) if buffer is None else np.frombuffer(buffer, dtype=np.float64, count=size)
+        self._flat, self._taken, self._rows = flat, 0, num_envs
+        self.targets = self._take(joints)
+        self.stiffness = self._take(joints)
+        self.damping = self._take(joints)
+        self.starts = self._take(_POSE_AND_VELOCITY + 2 * joints)
+        """Position, quaternion w x y z, world velocity, body angular velocity, joint angles and speeds."""
+        self.pushes = self._take(3)
+        """Velocity still to be added to the base."""
+        self.friction = self._take(1)[:, 0]
+        """NaN: as the model says."""
+        self.base_mass_offset = self._take(1)[:, 0]
+        self.command_delay = self._take(1)[:, 0]
+        self.requested = self._take(1)[:, 0]
+        """1 where any of the following waits; a push waits where it is not 0."""
+        self.reset_wanted = self._take(1)[:, 0]
+        """1 where the row of ``starts`` waits to be taken over."""
+        self.parameters_changed = self._take(1)[:, 0]
+        """1 where friction, mass or delay wait to be taken over."""
+        self.states = self._take(state_width(joints, links))
+        ends = np.cumsum([3, 4, 3, 3, 3, joints, joints, joints])
+        self.state = RobotState(*np.split(self.states, ends, axis=1))
+        """``states`` by name: views."""
+
+    @staticmethod
+    def size(num_envs: int, joints: int, links: int) -> int:
+        """Return how many float64 numbers the buffer must hold."""
+        commands_and_requests = 3 * joints + (_POSE_AND_VELOCITY + 2 * joints) + 3 + 6
+        return num_envs * (commands_and_requests + state_width(joints, links))
+
+    def _take(self, columns: int) -> Array:
+        begin = self._taken
+        self._taken += self._rows * columns
+        return self._flat[begin : self._taken].reshape(self._rows, columns)
+
+    def show_start(self, rows: NDArray[np.int64], *, fixed_base: bool) -> None:
+        """Write the state that the requested starts of these rows amount to: no torque and no contact yet."""
+        start, state, shown = self.starts[rows], self.state, 16 + (self.starts.shape[1] - _POSE_AND_VELOCITY)
+        quaternion = start[:, 3:7]
+        down = np.broadcast_to(np.array([0.0, 0.0, -1.0]), (len(rows), 3))
+        state.base_position[rows] = start[:, :3]
+        state.base_quaternion[rows] = quaternion
+        state.base_linear_velocity[rows] = 0.0 if fixed_base else into_body(quaternion, start[:, 7:10])
+        state.base_angular_velocity[rows] = 0.0 if fixed_base else start[:, 10:13]
+        state.projected_gravity[rows] = into_body(quaternion, down)
+        self.states[rows, 16:shown] = start[:, _POSE_AND_VELOCITY:]
+        self.states[rows, shown:] = 0.0
+
+
+def into_body(quaternion: Array, vector: Array) -> Array:
+    """Turn world vectors ``(n, 3)`` into the frames whose orientations are ``quaternion``, w x y z, ``(n, 4)``."""
+    scalar, axis = quaternion[:, :1], quaternion[:, 1:]
+    twice = 2.0 * np.cross(axis, vector)
+    return np.asarray(vector - scalar * twice + np.cross(axis, twice))

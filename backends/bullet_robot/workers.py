@@ -1,0 +1,205 @@
+"""Worker processes, each with the worlds of some rows, because PyBullet holds the interpreter while it steps.
+
+State and commands lie in memory that all processes map. It has no name in the file system, so nothing is left behind,
+however a process ends. A policy step costs one short message to each worker and one back.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from adc_wrappers.core.errors import BackendError
+
+from .arrays import BatchArrays
+from .batch import LocalBatch
+from .model import WorldSettings
+
+__all__ = ["WorkerPool"]
+
+_STEP: Final = b"step"
+_STOP: Final = b"stop"
+_DONE: Final = b"done"
+_PATIENCE: Final = 300.0
+_GOODBYE: Final = 5.0
+_start_lock = threading.Lock()
+
+
+class _Shape(NamedTuple):
+    num_envs: int
+    joints: int
+    link_names: tuple[str, ...]
+
+
+class _Worker(NamedTuple):
+    process: Any
+    pipe: Connection
+
+
+class WorkerPool:
+    """Worker processes that simulate a batch together.
+
+    Args:
+        settings: Common to the batch.
+        num_envs: Rows of the batch.
+        joints: Joints of a robot.
+        link_names: Links whose contact is reported.
+        count: Number of worker processes, at most ``num_envs``.
+
+    Raises:
+        BackendError: A worker could not start.
+    """
+
+    def __init__(
+        self, settings: WorldSettings, num_envs: int, joints: int, link_names: Sequence[str], count: int
+    ) -> None:
+        context = multiprocessing.get_context("spawn")
+        size = BatchArrays.size(num_envs, joints, len(link_names))
+        shape = _Shape(num_envs, joints, tuple(link_names))
+        memory = context.RawArray("d", size)
+        self.arrays = BatchArrays(num_envs, joints, len(link_names), memory)
+        self._workers: list[_Worker] = []
+        self._owing: list[_Worker] = []
+        self._stop = weakref.finalize(self, _stop, self._workers, os.getpid())
+        try:
+            for part in np.array_split(np.arange(num_envs), count):
+                first, rows = int(part[0]), len(part)
+                ours, theirs = context.Pipe()
+                process = context.Process(
+                    target=_serve, args=(theirs, settings, shape, memory, first, rows), daemon=True
+                )
+                self._workers.append(_Worker(process, ours))
+                with theirs, _start_lock, _without_main():
+                    process.start()
+            self._owing.extend(self._workers)
+            self.settle()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers."""
+        return [worker.process.pid for worker in self._workers]
+
+    def advance(self) -> None:
+        """Simulate one policy step of every row.
+
+        Raises:
+            BackendError: A worker died or failed; the pool is closed then.
+        """
+        if not self._stop.alive:
+            raise BackendError("the workers of this backend have been stopped. Make a new backend.")
+        self.settle()
+        for worker in self._workers:
+            with suppress(OSError):  # a dead worker is reported with its exit code, when its answer is due
+                worker.pipe.send_bytes(_STEP)
+            self._owing.append(worker)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until no worker is at work, after an interrupted call too: until then the arrays are theirs.
+
+        Raises:
+            BackendError: A worker died or failed; the pool is closed then.
+        """
+        while self._owing:
+            complaint = _answer(self._owing[0])
+            if complaint:
+                self.close()
+                raise BackendError(complaint)
+            del self._owing[0]
+
+    def close(self) -> None:
+        """Stop the workers and wait for them; may be called twice."""
+        self._owing.clear()
+        self._stop()
+
+
+def _answer(worker: _Worker) -> str | None:
+    """Wait for a worker's answer and return what is wrong, if anything is."""
+    try:
+        if not worker.pipe.poll(_PATIENCE):
+            return (
+                f"a worker process (pid {worker.process.pid}) did not answer within {_PATIENCE:g} s and is given up. "
+                "Make a new backend, with fewer envs or more workers."
+            )
+        reply = worker.pipe.recv_bytes()
+    except (EOFError, OSError):
+        return _obituary(worker)
+    return None if reply == _DONE else f"a worker process failed:\n{reply.decode()}"
+
+
+def _obituary(worker: _Worker) -> str:
+    worker.process.join(_GOODBYE)
+    code = worker.process.exitcode
+    cause = ""
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            cause = f" ({signal.Signals(-code).name})"
+    return (
+        f"a worker process (pid {worker.process.pid}) died with exit code {code}{cause}. Its envs are lost and the "
+        "backend is closed: make a new one. After a SIGKILL, look for a lack of memory first (an env takes about "
+        "36 MB) and use fewer envs; otherwise see what the worker printed, or use workers=0 to see the error itself."
+    )
+
+
+def _stop(workers: list[_Worker], owner: int) -> None:
+    """Ask every worker to end, wait, and end those that do not; a fork of the owner leaves them alone."""
+    if os.getpid() != owner:
+        return
+    started = [worker for worker in workers if worker.process.pid is not None]
+    for worker in workers:
+        with suppress(OSError):
+            worker.pipe.send_bytes(_STOP)
+        worker.pipe.close()
+    for worker in started:
+        worker.process.join(_GOODBYE)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+
+
+def _serve(pipe: Connection, settings: WorldSettings, shape: _Shape, memory: Any, first: int, count: int) -> None:
+    """Body of a worker process: simulate on demand, until told to stop or until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    try:
+        arrays = BatchArrays(shape.num_envs, shape.joints, len(shape.link_names), memory)
+        batch = LocalBatch(settings, arrays, shape.link_names, first, count)
+        gc.freeze()  # the collector need not look at what stays
+        pipe.send_bytes(_DONE)
+        while pipe.recv_bytes() == _STEP:
+            batch.advance()
+            pipe.send_bytes(_DONE)
+    except (EOFError, ConnectionError):
+        return
+    except Exception:
+        with suppress(OSError):
+            pipe.send_bytes(traceback.format_exc().encode())
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the user's script from ``multiprocessing``, which would run it again in every worker.
+
+    Workers need nothing of it: so a script needs no ``if __name__ == "__main__"``, and a worker does not load torch.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script

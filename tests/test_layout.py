@@ -1,0 +1,137 @@
+"""Layout and packaging: one import name, layers that point down, a wheel of real files."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(
+    path
+    for folder in ("adc_wrappers", "backends", "envs", "examples", "tests", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+    if not any(parent.is_symlink() for parent in path.parents)
+)
+
+
+def imported(path: Path) -> set[str]:
+    """Absolute module names that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add(node.module or "")
+    return names
+
+
+def test_sources_are_found():
+    names = {path.relative_to(ROOT).as_posix() for path in SOURCES}
+    assert {"adc_wrappers/core/curriculum.py", "backends/base.py", "envs/registry.py"} <= names
+
+
+@pytest.mark.parametrize("name", ["envs", "backends"])
+def test_top_level_folders_are_links_in_the_package_and_no_modules_of_their_own(name):
+    link = ROOT / "adc_wrappers" / name
+    assert link.is_symlink() and link.readlink() == Path("..") / name
+    for path in SOURCES:
+        bare = {module for module in imported(path) if module.split(".")[0] == name}
+        assert not bare, f"{path} imports {bare}"
+
+
+LAYERS = {
+    "adc_wrappers/core": ("adc_wrappers.core",),
+    "backends": ("adc_wrappers.core", "adc_wrappers.backends"),
+    "envs": ("adc_wrappers.core", "adc_wrappers.backends", "adc_wrappers.envs"),
+}
+
+
+@pytest.mark.parametrize("folder", LAYERS)
+def test_imports_point_down(folder):
+    for path in SOURCES:
+        if path.relative_to(ROOT).as_posix().startswith(folder + "/"):
+            own = {module for module in imported(path) if module.split(".")[0] == "adc_wrappers"}
+            up = {module for module in own if not module.startswith(LAYERS[folder])}
+            assert not up, f"{path} imports {up}"
+
+
+def test_the_core_needs_numpy_and_gymnasium_only():
+    allowed = {"numpy", "gymnasium", "adc_wrappers", ""} | set(sys.stdlib_module_names)
+    for path in SOURCES:
+        if path.relative_to(ROOT).as_posix().startswith("adc_wrappers/core/"):
+            foreign = {module.split(".")[0] for module in imported(path)} - allowed
+            assert not foreign, f"{path} imports {foreign}"
+
+
+def test_importing_the_library_loads_no_simulator_and_no_rl_library():
+    heavy = ["torch", "mujoco", "pybullet", "stable_baselines3", "matplotlib", "PIL", "tyro"]
+    code = f"import sys, adc_wrappers; print([m for m in {heavy} if m in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_real_files_and_imports_elsewhere(tmp_path):
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(pip, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"adc_wrappers/envs/registry.py", "adc_wrappers/backends/base.py", "adc_wrappers/py.typed"} <= set(names)
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"adc_wrappers"}
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import adc_wrappers; "
+        "env = adc_wrappers.make_env('cartpole', backend='analytic'); env.reset(); print(adc_wrappers.__file__)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(site)], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert answer.stdout.strip().startswith(str(site))
+
+
+def test_every_extra_that_an_error_names_exists():
+    import configparser
+    import re
+
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    extras = set(config["options.extras_require"])
+    wanted = [
+        "pybullet",
+        "mujoco",
+        "sb3",
+        "rsl-rl",
+        "rllib",
+        "isaaclab",
+        "spot",
+        "sysid",
+        "viability",
+        "study",
+        "docs",
+        "dev",
+        "all",
+    ]
+    assert set(wanted.split()) <= extras
+    for path in SOURCES:
+        for extra in re.findall(r'MissingExtraError\(\s*"[^"]+",\s*"([^"]+)"', path.read_text()):
+            assert extra in extras, f"{path} names the extra {extra!r}"
+
+
+def test_a_missing_package_names_its_extra():
+    code = (
+        "import sys; sys.modules['pybullet'] = None; sys.modules['stable_baselines3'] = None\n"
+        "import adc_wrappers\n"
+        "for act in (lambda: adc_wrappers.make_env('cartpole', backend='pybullet'),\n"
+        "            lambda: __import__('adc_wrappers.sb3')):\n"
+        "    try: act()\n"
+        "    except ImportError as error: print(error)\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "adc-wrappers[pybullet]"' in answer.stdout
+    assert 'pip install "adc-wrappers[sb3]"' in answer.stdout
