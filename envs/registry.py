@@ -65,6 +65,24 @@ TASKS: dict[str, TaskSpec] = {
         settings="CartPoleSettings",
         factory="make_cartpole_task",
     ),
+    "spot-handstand": TaskSpec(
+        name="spot-handstand",
+        gymnasium_id="ADC/SpotHandstand-v0",
+        summary="Spot from four feet to a handstand on its front feet (the paper's task)",
+        backends=("mujoco", "pybullet"),
+        module="adc_wrappers.envs.spot",
+        settings="SpotSettings",
+        factory="make_handstand_task",
+    ),
+    "spot-hindstand": TaskSpec(
+        name="spot-hindstand",
+        gymnasium_id="ADC/SpotHindstand-v0",
+        summary="Spot from four feet to a stand on its hind feet",
+        backends=("mujoco", "pybullet"),
+        module="adc_wrappers.envs.spot",
+        settings="SpotSettings",
+        factory="make_hindstand_task",
+    ),
 }
 
 

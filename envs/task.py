@@ -65,6 +65,10 @@ class Task(ABC):
     def hold_steps(self) -> int:
         """Policy steps for which an episode must end in the wanted state to count as a success."""
 
+    def describe(self) -> dict[str, NDArray[np.float64]]:
+        """Return what is randomized in the running episodes by name, each of shape ``(num_envs,)``; for ``info``."""
+        return {}
+
     @abstractmethod
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return a picture of one env."""

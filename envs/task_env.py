@@ -66,7 +66,8 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
         self._runner.begin(np.zeros(1, dtype=np.int64), self.np_random)
         self._running = True
         self._show()
-        return self.task.observe()[0], {}
+        randomization = {name: float(values[0]) for name, values in self.task.describe().items()}
+        return self.task.observe()[0], {"randomization": randomization} if randomization else {}
 
     def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Simulate one policy step."""
@@ -147,7 +148,11 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         ids = np.arange(self.num_envs) if mask is None else np.flatnonzero(mask)
         self._runner.begin(ids, self.np_random)
         self._running = True
-        return self.task.observe(), {}
+        return self.task.observe(), self._episode_info()
+
+    def _episode_info(self) -> dict[str, Any]:
+        randomization = self.task.describe()
+        return {"randomization": randomization} if randomization else {}
 
     def step(
         self, actions: NDArray[np.float32]
@@ -162,6 +167,7 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         if done.any():
             infos.update(_final(result, done))
             self._runner.begin(np.flatnonzero(done), self.np_random)
+            infos.update(self._episode_info())
             observation = self.task.observe()
         return observation, result.reward, result.terminated, result.truncated, infos
 

@@ -1,0 +1,176 @@
+"""From the generated Spot, or a user's MJCF or URDF, to a compiled model whose actuators are the PD law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.backends.spot_model import spot_mjcf
+from adc_wrappers.core.errors import BackendError
+
+from .engine import mujoco
+from .layout import RobotLayout
+
+__all__ = ["base_body", "compile_robot", "joint_inertia", "load_spec"]
+
+_PLANE_SIZE = (0.0, 0.0, 0.05)  # a plane without end
+_FORCE, _NET_FORCE = 2, 3  # what a contact sensor gives (bit 1: force), and how it sums contacts
+_UNLIMITED = 1e10  # N·m: the engine wants a finite range
+
+
+def load_spec(model: Any, self_collision: bool = False, visuals: bool = False) -> Any:
+    """Return an ``MjSpec`` of the generated Spot (None), an XML text, a file, or a copy of a given ``MjSpec``."""
+    if model is None:
+        return mujoco.MjSpec.from_string(spot_mjcf(self_collision=self_collision, visuals=visuals))
+    if isinstance(model, mujoco.MjSpec):
+        return model.copy()
+    try:
+        if isinstance(model, str) and "<" in model:
+            return mujoco.MjSpec.from_string(model)
+        if isinstance(model, (str, Path)):
+            return mujoco.MjSpec.from_file(str(model))
+    except ValueError as error:
+        raise BackendError(f"MuJoCo cannot read the model: {error}") from error
+    raise BackendError(f"model: expected an MJCF or URDF text or path, or an MjSpec, got {type(model).__name__}.")
+
+
+def compile_robot(
+    spec: Any,
+    layout: RobotLayout,
+    *,
+    physics_step: float,
+    self_collision: bool = False,
+    fixed_base: bool = False,
+    gravity: bool = True,
+) -> Any:
+    """Compile a robot whose only actuators are the PD law and whose sensors are the ground forces of its links.
+
+    Changed in ``spec``: actuators, sensors and keyframes are replaced; spring, damping and torque limit of the actuated
+    joints are removed (they would act beside the PD law; armature and dry friction stay); a robot without a free joint
+    gets one, a world without shapes a ground plane; the robot's shapes decide the friction of their contacts.
+
+    Raises:
+        BackendError: A joint or link is missing, or the robot has joints that nobody commands.
+    """
+    _check_names(spec, layout)
+    spec.compiler.fusestatic = False  # a URDF's feet and its welded base stay bodies of their own
+    spec.option.timestep = physics_step
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET.value
+    if not gravity:
+        spec.option.gravity = [0.0, 0.0, 0.0]
+    for item in (*spec.actuators, *spec.sensors, *spec.keys):
+        spec.delete(item)
+    _set_base(spec, layout, fixed_base)
+    _set_contacts(spec, self_collision)
+    _add_actuators(spec, layout)
+    _add_contact_sensors(spec, layout.link_names)
+    try:
+        model = spec.compile()
+    except ValueError as error:
+        raise BackendError(f"MuJoCo cannot compile the model: {error}") from error
+    _check_joints(model, layout, fixed_base)
+    return model
+
+
+def base_body(spec: Any, layout: RobotLayout) -> Any:
+    """Return the robot's root: the ancestor of the first joint that hangs on the world."""
+    body = spec.joint(layout.joint_names[0]).parent
+    while body.parent.name != spec.worldbody.name:
+        body = body.parent
+    return body
+
+
+def joint_inertia(model: Any, layout: RobotLayout) -> NDArray[np.float64]:
+    """Return the diagonal of the joint-space inertia at the nominal pose, armature included, per joint."""
+    data = mujoco.MjData(model)
+    joints = [model.joint(name) for name in layout.joint_names]
+    data.qpos[[int(joint.qposadr[0]) for joint in joints]] = layout.nominal_pose
+    mujoco.mj_forward(model, data)
+    matrix = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, matrix)
+    return np.asarray(matrix.diagonal()[[int(joint.dofadr[0]) for joint in joints]].copy())
+
+
+def _check_names(spec: Any, layout: RobotLayout) -> None:
+    for kind, argument, wanted, items in (
+        ("joint", "joint_names", layout.joint_names, spec.joints),
+        ("body", "link_names", layout.link_names, spec.bodies),
+    ):
+        have = [item.name for item in items]
+        missing = [name for name in wanted if name not in have]
+        if missing:
+            raise BackendError(
+                f"the model has no {kind} named {', '.join(missing)}; it has {', '.join(filter(None, have))}. "
+                f"Rename it in the file, or pass the names it uses as {argument}."
+            )
+
+
+def _check_joints(model: Any, layout: RobotLayout, fixed_base: bool) -> None:
+    """Refuse joints that would flop, and joints without one angle."""
+    expected = len(layout.joint_names) + (not fixed_base)
+    if model.njnt != expected:
+        names = {model.joint(i).name or f"joint {i}" for i in range(model.njnt)} - set(layout.joint_names)
+        raise BackendError(
+            f"the model has {model.njnt} joints, expected {expected}: the actuated ones"
+            f"{'' if fixed_base else ' and one free base'}. Not actuated: {', '.join(sorted(names))}. "
+            "Add them to joint_names or remove them from the model."
+        )
+    for name in layout.joint_names:
+        if model.joint(name).type[0] not in (mujoco.mjtJoint.mjJNT_HINGE.value, mujoco.mjtJoint.mjJNT_SLIDE.value):
+            raise BackendError(f"joint {name!r}: expected a hinge or slide, which have one coordinate.")
+
+
+def _set_base(spec: Any, layout: RobotLayout, fixed_base: bool) -> None:
+    """Free or weld the base; a welded robot is on a stand, where nothing touches it."""
+    base = base_body(spec, layout)
+    free = [joint for joint in base.joints if joint.type == mujoco.mjtJoint.mjJNT_FREE]
+    if fixed_base:
+        spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT.value
+        for joint in free:
+            spec.delete(joint)
+    elif not free:
+        base.add_freejoint()
+
+
+def _set_contacts(spec: Any, self_collision: bool) -> None:
+    """Give the world a ground, and let the robot's shapes decide friction; by default they meet the world only."""
+    ground = [geom for geom in spec.worldbody.geoms if geom.contype or geom.conaffinity]
+    if not ground:
+        plane = mujoco.mjtGeom.mjGEOM_PLANE
+        ground = [spec.worldbody.add_geom(name="ground", type=plane, size=_PLANE_SIZE)]
+    priority = 1 + max(geom.priority for geom in ground)
+    world = spec.worldbody.name
+    for geom in spec.geoms:
+        if geom.parent.name != world and (geom.contype or geom.conaffinity):
+            geom.priority = priority
+            if not self_collision:
+                geom.contype, geom.conaffinity = 0, 1
+    for geom in () if self_collision else ground:
+        geom.contype |= 1
+
+
+def _add_actuators(spec: Any, layout: RobotLayout) -> None:
+    for name, limit in zip(layout.joint_names, np.minimum(layout.torque_limits, _UNLIMITED).tolist(), strict=True):
+        joint = spec.joint(name)
+        joint.damping = np.zeros_like(joint.damping)
+        joint.stiffness = np.zeros_like(joint.stiffness)
+        joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_FALSE
+        spec.add_actuator(
+            name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, gaintype=mujoco.mjtGain.mjGAIN_FIXED,
+            biastype=mujoco.mjtBias.mjBIAS_AFFINE, ctrllimited=mujoco.mjtLimited.mjLIMITED_FALSE,
+            forcelimited=mujoco.mjtLimited.mjLIMITED_TRUE, forcerange=[-limit, limit],
+        )  # fmt: skip
+
+
+def _add_contact_sensors(spec: Any, links: Iterable[str]) -> None:
+    """One sensor per link: the net force between it and the world, 3 numbers."""
+    for link in links:
+        spec.add_sensor(
+            name=f"touch_{link}", type=mujoco.mjtSensor.mjSENS_CONTACT, objtype=mujoco.mjtObj.mjOBJ_BODY, objname=link,
+            reftype=mujoco.mjtObj.mjOBJ_BODY, refname=spec.worldbody.name, intprm=[_FORCE, _NET_FORCE, 1],
+        )  # fmt: skip

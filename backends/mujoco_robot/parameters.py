@@ -1,0 +1,90 @@
+"""Gains, friction and mass of every robot, where the physics reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.core.actuators import Gains
+from adc_wrappers.core.errors import BackendError
+
+from .layout import RobotLayout
+from .stepping import BatchStepper
+
+__all__ = ["LiveParameters", "check_gains"]
+
+_Array = NDArray[np.float64]
+_Rows = NDArray[np.int64]
+
+
+class LiveParameters:
+    """The engine's own per-robot copies of model fields.
+
+    Args:
+        stepper: The batch.
+        model: The compiled robot, as the values to start from.
+        base: Index of the base's body.
+    """
+
+    def __init__(self, stepper: BatchStepper, model: Any, base: int) -> None:
+        self._stepper = stepper
+        self._gain = stepper.expand("actuator_gainprm")
+        self._bias = stepper.expand("actuator_biasprm")
+        self._base = base
+        self._base_mass = float(model.body_mass[base])
+        self._base_inertia: _Array = model.body_inertia[base].copy()
+        touching = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
+        self._shapes = np.flatnonzero((model.geom_bodyid != 0) & touching)
+
+    def gains(self) -> Gains:
+        """Return copies of K and B."""
+        return Gains(self._gain[:, :, 0].copy(), -self._bias[:, :, 2])
+
+    def set_gains(self, stiffness: _Array, damping: _Array, rows: _Rows | slice) -> None:
+        """Write K and B: force = K·target − K·q − B·q̇."""
+        self._gain[rows, :, 0] = stiffness
+        self._bias[rows, :, 1] = -stiffness
+        self._bias[rows, :, 2] = -damping
+
+    def set_friction(self, friction: _Array, rows: _Rows) -> None:
+        """Write the sliding friction of every shape of chosen robots."""
+        if not (np.isfinite(friction).all() and (friction >= 0.0).all()):
+            raise BackendError(f"friction: expected finite numbers of at least 0, got {friction.tolist()}.")
+        sliding = self._stepper.expand("geom_friction")[:, :, 0]
+        sliding[np.ix_(rows, self._shapes)] = friction[:, None]
+
+    def set_base_mass(self, offset: _Array, rows: _Rows) -> None:
+        """Write mass and inertia of the base, and what the engine derives from them."""
+        mass = self._base_mass + offset
+        if not (np.isfinite(mass).all() and (mass > 0.0).all()):
+            raise BackendError(
+                f"base_mass_offset: expected finite numbers above {-self._base_mass:.4g} kg, which is all the base "
+                f"weighs, got {offset.tolist()}."
+            )
+        self._stepper.expand("body_mass")[rows, self._base] = mass
+        scale = (mass / self._base_mass)[:, None]
+        self._stepper.expand("body_inertia")[rows, self._base] = self._base_inertia * scale
+        self._stepper.update_constants(rows)
+
+
+def check_gains(stiffness: _Array, damping: _Array, inertia: _Array, time_step: float, layout: RobotLayout) -> None:
+    """Refuse gains that are no gains, or that the integrator cannot hold.
+
+    With ``a = K dt²/M`` and ``b = B dt/M``, a step that takes the damping implicitly and the spring explicitly is
+    stable for one joint if and only if ``a < 4 + 2b``.
+    """
+    for name, values in (("stiffness", stiffness), ("damping", damping)):
+        if not (np.isfinite(values).all() and (values >= 0.0).all()):
+            raise BackendError(f"{name}: expected finite numbers of at least 0, got {values.tolist()}.")
+    a = stiffness * time_step**2 / inertia
+    b = damping * time_step / inertia
+    unstable = np.argwhere(a >= 4.0 + 2.0 * b)
+    if unstable.size:
+        row, joint = unstable[0]
+        raise BackendError(
+            f"joint {layout.joint_names[joint]!r}: stiffness {stiffness[row, joint]:g} with damping "
+            f"{damping[row, joint]:g} on an effective inertia of {inertia[joint]:.4g} is unstable at a physics step of "
+            f"{time_step:g} s. Use a smaller physics step or a lower stiffness."
+        )

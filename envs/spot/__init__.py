@@ -1,0 +1,18 @@
+"""Spot on two feet: the paper's handstand, and its mirror, the hind-leg stand."""
+
+from .presets import PRESETS, SpotPreset
+from .settings import SpotSettings
+from .stances import HANDSTAND, HINDSTAND, Stance
+from .task import SpotStandTask, make_handstand_task, make_hindstand_task
+
+__all__ = [
+    "HANDSTAND",
+    "HINDSTAND",
+    "PRESETS",
+    "SpotPreset",
+    "SpotSettings",
+    "SpotStandTask",
+    "Stance",
+    "make_handstand_task",
+    "make_hindstand_task",
+]

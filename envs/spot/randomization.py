@@ -1,0 +1,113 @@
+"""The paper's domain randomization: once, at every reset, and at random intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart
+
+from .feet import touchdown_height
+
+__all__ = ["KINDS", "SpotRandomization"]
+
+KINDS = ("friction", "mass", "pose", "velocity", "joints", "delay", "push")
+
+FRICTION = (0.3, 1.0)
+"""The paper's static range. Both CPU engines have one coefficient for sticking and sliding; the paper's dynamic range
+ends at 0.8."""
+
+MASS = 2.5
+POSITION = 0.5
+LINEAR_VELOCITY = (1.5, 1.0, 0.5)
+ANGULAR_VELOCITY = (0.7, 0.7, 1.0)
+JOINT_OFFSET = 0.2
+JOINT_VELOCITY = 2.5
+DELAY_STEPS = 4
+PUSH_INTERVAL = (2.0, 5.0)
+PUSH_VELOCITY = 0.5
+
+
+class SpotRandomization:
+    """Draws start states, physical parameters and pushes for a batch of Spots.
+
+    Args:
+        backend: The robots.
+        kinds: What is randomized, of :data:`KINDS`; the rest stays nominal.
+        push_axes: World axes along which the robot is pushed.
+    """
+
+    def __init__(self, backend: RobotBackend, kinds: Sequence[str], push_axes: Sequence[int]) -> None:
+        self._backend = backend
+        self._kinds = frozenset(kinds)
+        self._push_axes = list(push_axes)
+        count = backend.num_envs
+        self.friction: NDArray[np.float64] = np.full(count, np.nan)
+        self.mass: NDArray[np.float64] = np.zeros(count)
+        self.delay: NDArray[np.int64] = np.zeros(count, dtype=np.int64)
+        self._drawn: NDArray[np.bool_] = np.zeros(count, dtype=bool)
+        self._until_push: NDArray[np.int64] = np.zeros(count, dtype=np.int64)
+
+    def describe(self) -> dict[str, NDArray[np.float64]]:
+        """Return the parameters of every env, for ``info``; only what is randomized."""
+        values = {"friction": self.friction, "mass": self.mass, "delay": self.delay.astype(np.float64)}
+        return {name: value.copy() for name, value in values.items() if name in self._kinds}
+
+    def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
+        """Begin episodes: parameters that are drawn once or at a reset, the next push, and the start state."""
+        self._startup(env_ids[~self._drawn[env_ids]], rng)
+        if "delay" in self._kinds:
+            self.delay[env_ids] = rng.integers(0, DELAY_STEPS + 1, len(env_ids))
+            self._backend.set_parameters(RobotParameters(command_delay=self.delay[env_ids]), env_ids)
+        self._plan_push(env_ids, rng)
+        self._backend.reset(self.start_state(len(env_ids), rng), env_ids)
+
+    def _startup(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
+        """Draw what lasts for the env's whole life."""
+        if not len(env_ids):
+            return
+        self._drawn[env_ids] = True
+        if "friction" in self._kinds:
+            self.friction[env_ids] = rng.uniform(*FRICTION, len(env_ids))
+            self._backend.set_parameters(RobotParameters(friction=self.friction[env_ids]), env_ids)
+        if "mass" in self._kinds:
+            self.mass[env_ids] = rng.uniform(-MASS, MASS, len(env_ids))
+            self._backend.set_parameters(RobotParameters(base_mass_offset=self.mass[env_ids]), env_ids)
+
+    def start_state(self, count: int, rng: np.random.Generator) -> RobotStart:
+        """Draw start states in which the lowest foot just touches the ground."""
+        joints = np.tile(self._backend.nominal_pose, (count, 1))
+        joint_velocity = np.zeros_like(joints)
+        position, yaw = np.zeros((count, 3)), np.zeros(count)
+        linear, angular = np.zeros((count, 3)), np.zeros((count, 3))
+        if "joints" in self._kinds:
+            joints += rng.uniform(-JOINT_OFFSET, JOINT_OFFSET, joints.shape)
+            joint_velocity += rng.uniform(-JOINT_VELOCITY, JOINT_VELOCITY, joints.shape)
+        if "pose" in self._kinds:
+            position[:, :2] = rng.uniform(-POSITION, POSITION, (count, 2))
+            yaw = rng.uniform(-np.pi, np.pi, count)
+        if "velocity" in self._kinds:
+            linear += rng.uniform(-1.0, 1.0, (count, 3)) * LINEAR_VELOCITY
+            angular += rng.uniform(-1.0, 1.0, (count, 3)) * ANGULAR_VELOCITY
+        zero = np.zeros(count)
+        quaternion = np.stack((np.cos(yaw / 2), zero, zero, np.sin(yaw / 2)), axis=1)
+        position[:, 2] = touchdown_height(quaternion, joints)
+        return RobotStart(position, quaternion, linear, angular, joints, joint_velocity)
+
+    def maybe_push(self, rng: np.random.Generator) -> None:
+        """Push the robots whose time has come."""
+        if "push" not in self._kinds:
+            return
+        self._until_push -= 1
+        due = np.flatnonzero(self._until_push <= 0)
+        if len(due):
+            change = np.zeros((len(due), 3))
+            change[:, self._push_axes] = rng.uniform(-PUSH_VELOCITY, PUSH_VELOCITY, (len(due), len(self._push_axes)))
+            self._backend.push(change, due)
+            self._plan_push(due, rng)
+
+    def _plan_push(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
+        seconds = rng.uniform(*PUSH_INTERVAL, len(env_ids))
+        self._until_push[env_ids] = np.ceil(seconds / self._backend.policy_step).astype(np.int64)

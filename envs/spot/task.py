@@ -1,0 +1,162 @@
+"""Spot's two-legged stances as a task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.backends.base import RobotBackend
+from adc_wrappers.backends.robots import make_robot_backend
+from adc_wrappers.core import CurriculumConfig
+from adc_wrappers.envs.task import Task
+
+from .randomization import SpotRandomization
+from .rewards import RewardInputs, reward_terms
+from .settings import SpotSettings
+from .stances import HANDSTAND, HINDSTAND, Stance
+from .terms import any_contact, observation, only_contact, tilt
+
+__all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task"]
+
+SUCCESS_TILT = np.deg2rad(20.0)
+SUCCESS_SECONDS = 2.0
+
+
+class SpotStandTask(Task):
+    """From standing on four feet to balancing on two.
+
+    - Observation, 45: base linear and angular velocity and gravity in the body frame, joint positions relative to the
+      nominal pose, joint velocities, last action.
+    - Action, 12: joint targets ``q_0 + α clip(a)``.
+    - Success: within 20° of the wanted orientation, lifted feet off the ground and nothing but the supporting feet on
+      it, for the last 2 s of an episode that did not terminate.
+
+    Args:
+        backend: The robots.
+        settings: The task's numbers.
+        stance: Which stance.
+    """
+
+    def __init__(self, backend: RobotBackend, settings: SpotSettings, stance: Stance) -> None:
+        preset = settings.preset_values()
+        self.backend: RobotBackend = backend
+        self.settings = settings
+        self.stance = stance
+        self.time_limit = settings.time_limit
+        self.policy_step = backend.policy_step
+        self.adc_config = CurriculumConfig()
+        self.action_scale = settings.action_scale if settings.action_scale is not None else preset.action_scale
+        self.action_limit = settings.action_limit if settings.action_limit is not None else preset.action_limit
+        joints = len(backend.joint_names)
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (9 + 3 * joints,), np.float32)
+        self.action_space = gym.spaces.Box(-self.action_limit, self.action_limit, (joints,), np.float32)
+        links = list(backend.link_names)
+        self._fall_links = [i for i, name in enumerate(links) if name.endswith(preset.fall_links)]
+        self._support = [links.index(name) for name in stance.support_feet]
+        self._lifted = [links.index(name) for name in stance.lifted_feet]
+        self._feet = [i for i, name in enumerate(links) if name.endswith("foot")]
+        self._weights = self._effective_weights()
+        self._angular_axes = list(preset.angular_axes)
+        self._randomization = SpotRandomization(backend, settings.randomized(), preset.push_axes)
+        self._rng = np.random.default_rng(0)
+        self._action: NDArray[np.float64] = np.zeros((backend.num_envs, joints))
+        self._before = self._snapshot()
+
+    def _effective_weights(self) -> dict[str, float]:
+        """Weights after scaling by the policy step; ``fall`` is what a fall costs."""
+        settings, preset = self.settings, self.settings.preset_values()
+        scaled = preset.scale_by_dt if settings.scale_by_dt is None else settings.scale_by_dt
+        factor = self.policy_step if scaled else 1.0
+        weights = {name: factor * weight for name, weight in {**preset.weights, **(settings.weights or {})}.items()}
+        if settings.fall_cost is not None:
+            weights["fall"] = -settings.fall_cost
+        return weights
+
+    @property
+    def hold_steps(self) -> int:
+        """Two seconds."""
+        return max(1, round(SUCCESS_SECONDS / self.policy_step))
+
+    def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
+        """Stand chosen robots on the ground, randomized."""
+        self._rng = rng
+        self._randomization.begin(env_ids, rng)
+        self._action[env_ids] = 0.0
+
+    def advance(self, actions: NDArray[np.float32]) -> None:
+        """Push robots whose time has come, and hold the joint targets for one policy step."""
+        self._randomization.maybe_push(self._rng)
+        self._before = self._snapshot()
+        self._action = np.clip(actions.astype(np.float64), -self.action_limit, self.action_limit)
+        self.backend.advance(self.backend.nominal_pose + self.action_scale * self._action)
+
+    def _snapshot(self) -> RewardInputs:
+        """What the next reward needs to know about the present."""
+        state = self.backend.state()
+        return RewardInputs(
+            action=self._action.copy(),
+            joint_velocities=state.joint_velocities.copy(),
+            base_position=state.base_position.copy(),
+            base_quaternion=state.base_quaternion.copy(),
+            joint_positions=state.joint_positions.copy(),
+        )
+
+    def observe(self) -> NDArray[np.float32]:
+        """Return the 45 numbers of every env."""
+        values = observation(self.backend.state(), self.backend.nominal_pose, self._action)
+        return np.asarray(values, dtype=np.float32)
+
+    def reward_terms(self) -> dict[str, NDArray[np.float64]]:
+        """Return the weighted terms of the last step."""
+        state = self.backend.state()
+        raw = reward_terms(
+            self._weights,
+            state,
+            before=self._before,
+            action=self._action,
+            fallen=self.terminated(),
+            gravity=self.stance.gravity,
+            height=self.stance.height,
+            lifted=self._lifted,
+            support=self._support,
+            feet=self._feet,
+            angular_axes=self._angular_axes,
+            policy_step=self.policy_step,
+        )
+        return {name: self._weights[name] * value for name, value in raw.items()}
+
+    def terminated(self) -> NDArray[np.bool_]:
+        """Return which robots touch the ground with a link that must not."""
+        return np.asarray(any_contact(self.backend.state(), self._fall_links))
+
+    def holds(self) -> NDArray[np.bool_]:
+        """Return which robots are in the stance now."""
+        state = self.backend.state()
+        upright = tilt(state, self.stance.gravity) < SUCCESS_TILT
+        return np.asarray(upright & only_contact(state, self._support))
+
+    def describe(self) -> dict[str, NDArray[np.float64]]:
+        """Return the randomized parameters of every env."""
+        return self._randomization.describe()
+
+    def render(self, env_id: int) -> NDArray[np.uint8]:
+        """Return the backend's picture."""
+        return self.backend.render(env_id)
+
+
+def make_handstand_task(backend: str, num_envs: int, settings: SpotSettings) -> SpotStandTask:
+    """Build the handstand on a named engine."""
+    return SpotStandTask(_make_backend(backend, num_envs, settings), settings, HANDSTAND)
+
+
+def make_hindstand_task(backend: str, num_envs: int, settings: SpotSettings) -> SpotStandTask:
+    """Build the hind-leg stand on a named engine."""
+    return SpotStandTask(_make_backend(backend, num_envs, settings), settings, HINDSTAND)
+
+
+def _make_backend(name: str, num_envs: int, settings: SpotSettings) -> RobotBackend:
+    arguments: dict[str, Any] = {"physics_step": settings.physics_step, "decimation": settings.decimation}
+    return make_robot_backend(name, num_envs, model=settings.model, **arguments)

@@ -1,0 +1,82 @@
+"""Observation, reward, termination and success of the two-legged stances, as functions of a state.
+
+Every function takes arrays of numpy or torch and returns arrays of the same kind, so that one definition serves every
+simulator and the robot. Distances are Euclidean; a name with ``_squared`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from array_api_compat import array_namespace, device
+
+from adc_wrappers.backends.base import RobotState
+
+__all__ = [
+    "CONTACT_FORCE",
+    "any_contact",
+    "gravity_error",
+    "norm",
+    "observation",
+    "only_contact",
+    "square_sum",
+    "tilt",
+]
+
+CONTACT_FORCE = 1.0
+"""Ground force above which a link counts as touching, N (the authors' code)."""
+
+
+def square_sum(values: Any) -> Any:
+    """Sum of squares over the last axis."""
+    return array_namespace(values).sum(values * values, axis=-1)
+
+
+def norm(values: Any) -> Any:
+    """Euclidean length over the last axis."""
+    return array_namespace(values).sqrt(square_sum(values))
+
+
+def _constant(values: Sequence[float], like: Any) -> Any:
+    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
+
+
+def observation(state: RobotState, nominal_pose: Any, last_action: Any) -> Any:
+    """The 45 numbers that the policy sees: base velocities, gravity, joint positions and velocities, last action."""
+    parts = (
+        state.base_linear_velocity,
+        state.base_angular_velocity,
+        state.projected_gravity,
+        state.joint_positions - nominal_pose,
+        state.joint_velocities,
+        last_action,
+    )
+    return array_namespace(state.joint_positions).concat(parts, axis=-1)
+
+
+def gravity_error(state: RobotState, target: Sequence[float]) -> Any:
+    """Distance between the direction of gravity in the body frame and the wanted one: 0 there, 2 upside down."""
+    return norm(state.projected_gravity - _constant(target, state.projected_gravity))
+
+
+def tilt(state: RobotState, target: Sequence[float]) -> Any:
+    """Angle between the direction of gravity in the body frame and the wanted one, rad."""
+    xp = array_namespace(state.projected_gravity)
+    # from the chord: exact near 0, where the cosine loses digits
+    half = xp.clip(0.5 * gravity_error(state, target), 0.0, 1.0)
+    return 2.0 * xp.asin(half)
+
+
+def any_contact(state: RobotState, links: Sequence[int]) -> Any:
+    """Whether any of the links touches the ground."""
+    forces = state.contact_forces[:, list(links)]
+    return array_namespace(forces).any(forces > CONTACT_FORCE, axis=-1)
+
+
+def only_contact(state: RobotState, links: Sequence[int]) -> Any:
+    """Whether nothing but these links touches the ground, and at least one of them does."""
+    touching = state.contact_forces > CONTACT_FORCE
+    xp = array_namespace(touching)
+    inside = xp.sum(xp.astype(touching[:, list(links)], xp.int64), axis=-1)
+    return (inside > 0) & (xp.sum(xp.astype(touching, xp.int64), axis=-1) == inside)
