@@ -15,9 +15,9 @@ export SDL_VIDEODRIVER ?= dummy
 
 $(STAMP): setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install -qq --upgrade pip
+	$(BIN)/python -m pip install -qq "$(TORCH)"
+	$(BIN)/python -m pip install -qq --editable ".[$(EXTRAS)]"
 	touch $@
 
 demo: $(STAMP)  ## train a cart-pole under the curriculum, evaluate it at the target gains, plot and film it

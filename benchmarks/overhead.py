@@ -1,8 +1,8 @@
 """What the curriculum wrapper costs: wrapped against bare, beside Gymnasium's and SB3's episode recorders.
 
 All variants of a size take turns in one process, so that whatever else the machine does meets all of them; of many
-short rounds the fastest counts. The cost of a wrapper is measured around an env that does nothing, where it can be told from
-noise, and then given as a share of a cheap real env's step.
+short rounds the fastest counts. The cost of a wrapper is measured around an env that does nothing, where it can be
+told from noise, and then given as a share of a cheap real env's step.
 
     python benchmarks/overhead.py            # print
     python benchmarks/overhead.py --write    # and write benchmarks/overhead.md
@@ -278,10 +278,11 @@ def main() -> None:
             f"numpy {np.__version__}, Python {platform.python_version()}, {platform.machine()}"
         )
         remarks = (
-            "Cost is the fastest round of the wrapped null env minus the fastest round of the bare one. The cheap env is "
-            "the analytic cart-pole (torch: the same equations on tensors), ten physics steps in a step; a legged "
-            "robot's step takes ten to a hundred times as long. Iterations are closed every 2048, 32 and 24 steps, gains "
-            "written and read back included. VecMonitor is compared with the same null env behind the same SB3 adapter."
+            "Cost is the fastest round of the wrapped null env minus the fastest round of the bare one. The cheap env "
+            "is the analytic cart-pole (torch: the same equations on tensors), ten physics steps in a step; a "
+            "legged robot's step takes ten to a hundred times as long. Iterations are closed every 2048, 32 and "
+            "24 steps, gains written and read back included. VecMonitor is compared with the same null env behind the "
+            "same SB3 adapter."
         )
         command = f"Command: `python benchmarks/overhead.py --write` (`make bench`), {arguments.rounds} rounds."
         paragraphs = ["# Overhead of the wrappers", f"{command} {versions}.", text, remarks]

@@ -65,6 +65,15 @@ TASKS: dict[str, TaskSpec] = {
         settings="CartPoleSettings",
         factory="make_cartpole_task",
     ),
+    "double-cartpole": TaskSpec(
+        name="double-cartpole",
+        gymnasium_id="ADC/DoubleCartPole-v0",
+        summary="balance two poles in series on a cart that follows position commands",
+        backends=("analytic", "pybullet"),
+        module="adc_wrappers.envs.double_cartpole",
+        settings="DoubleCartPoleSettings",
+        factory="make_double_cartpole_task",
+    ),
     "spot-handstand": TaskSpec(
         name="spot-handstand",
         gymnasium_id="ADC/SpotHandstand-v0",

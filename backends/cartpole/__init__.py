@@ -1,27 +1,42 @@
-"""The paper's cart-pole with a position-tracking cart, in closed form and in PyBullet."""
+"""Poles on a position-tracking cart: the paper's cart-pole and the double cart-pole, in closed form and in PyBullet."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from adc_wrappers.core.errors import BackendError, did_you_mean
 
-from .base import CartPoleBackend
-from .model import CartPoleModel, CartPoleState
+from .base import CartBackend
+from .double import DoubleCartPoleModel, DoubleCartPoleState
+from .model import CartModel, CartPoleModel, CartPoleState, StateT
 
-__all__ = ["CARTPOLE_BACKENDS", "CartPoleBackend", "CartPoleModel", "CartPoleState", "make_cartpole_backend"]
+__all__ = [
+    "CARTPOLE_BACKENDS",
+    "CartBackend",
+    "CartModel",
+    "CartPoleBackend",
+    "CartPoleModel",
+    "CartPoleState",
+    "DoubleCartPoleBackend",
+    "DoubleCartPoleModel",
+    "DoubleCartPoleState",
+    "make_cartpole_backend",
+]
 
 CARTPOLE_BACKENDS = ("analytic", "pybullet")
 
+CartPoleBackend: TypeAlias = CartBackend[CartPoleState]
+DoubleCartPoleBackend: TypeAlias = CartBackend[DoubleCartPoleState]
 
-def make_cartpole_backend(name: str, num_envs: int, model: CartPoleModel, **settings: Any) -> CartPoleBackend:
-    """Return the cart-pole backend ``name``; its package is imported only here."""
+
+def make_cartpole_backend(name: str, num_envs: int, model: CartModel[StateT], **settings: Any) -> CartBackend[StateT]:
+    """Return the backend ``name`` for what ``model`` puts on the cart; its package is imported only here."""
     if name == "analytic":
-        from .analytic import AnalyticCartPole
+        from .analytic import AnalyticCart
 
-        return AnalyticCartPole(num_envs, model, **settings)
+        return AnalyticCart(num_envs, model, **settings)
     if name == "pybullet":
-        from .bullet import BulletCartPole
+        from .bullet import BulletCart
 
-        return BulletCartPole(num_envs, model, **settings)
+        return BulletCart(num_envs, model, **settings)
     raise BackendError(f"unknown cart-pole backend {name!r}. {did_you_mean(name, CARTPOLE_BACKENDS)}")

@@ -5,27 +5,27 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import CartPoleBackend
-from .model import CartPoleModel, CartPoleState, accelerations
+from .base import CartBackend
+from .model import CartModel, StateT
 
-__all__ = ["AnalyticCartPole"]
+__all__ = ["AnalyticCart"]
 
 
-class AnalyticCartPole(CartPoleBackend):
-    """Cart-poles in continuous time: the PD law is part of the equations and is integrated with them (RK4)."""
+class AnalyticCart(CartBackend[StateT]):
+    """Mechanisms in continuous time: the PD law is part of the equations and is integrated with them (RK4)."""
 
     def __init__(
-        self, num_envs: int, model: CartPoleModel, *, physics_step: float = 0.002, decimation: int = 10
+        self, num_envs: int, model: CartModel[StateT], *, physics_step: float = 0.002, decimation: int = 10
     ) -> None:
         super().__init__(num_envs, model, physics_step=physics_step, decimation=decimation)
-        self._state: NDArray[np.float64] = np.zeros((4, num_envs))
+        self._state: NDArray[np.float64] = np.zeros((2 + 2 * len(model.poles), num_envs))
 
-    def state(self) -> CartPoleState:
+    def state(self) -> StateT:
         """Return copies of the state."""
-        return CartPoleState(*self._state.copy())
+        return self.model.name_state(self._state.copy())
 
-    def reset(self, state: CartPoleState, env_ids: NDArray[np.int64] | None = None) -> None:
-        """Put chosen cart-poles into ``state``."""
+    def reset(self, state: StateT, env_ids: NDArray[np.int64] | None = None) -> None:
+        """Put chosen mechanisms into ``state``."""
         self._state[:, slice(None) if env_ids is None else env_ids] = np.stack(state)
 
     def advance(self, command: NDArray[np.float64]) -> None:
@@ -42,5 +42,7 @@ class AnalyticCartPole(CartPoleBackend):
 
     def _derivative(self, state: NDArray[np.float64], command: NDArray[np.float64]) -> NDArray[np.float64]:
         force = self._stiffness[:, 0] * (command - state[0]) - self._damping[:, 0] * state[1]
-        x_acc, theta_acc = accelerations(CartPoleState(*state), force, self.model)
-        return np.stack((state[1], x_acc, state[3], theta_acc))
+        derivative = np.empty_like(state)
+        derivative[0::2] = state[1::2]
+        derivative[1::2] = self.model.accelerations(state, force)
+        return derivative

@@ -1,9 +1,9 @@
-"""What the cart-pole task needs from an engine."""
+"""A batch of carts with something on them: gains and PD law, whatever the engine."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from adc_wrappers.core.actuators import Gains
 from adc_wrappers.core.errors import BackendError
 
-from .model import CartPoleModel, CartPoleState
+from .model import CartModel, StateT
 
-__all__ = ["CartPoleBackend"]
+__all__ = ["CartBackend"]
 
 
-class CartPoleBackend(ABC):
-    """A batch of cart-poles whose carts follow ``F = K (x_d − x) − B ẋ`` at every physics step.
+class CartBackend(ABC, Generic[StateT]):
+    """A batch of mechanisms whose carts follow ``F = K (x_d − x) − B ẋ`` at every physics step.
 
     Args:
-        num_envs: Number of cart-poles.
-        model: Their numbers.
+        num_envs: Number of mechanisms.
+        model: What they are; decides what a state is.
         physics_step: Seconds between two evaluations of the PD law.
         decimation: Physics steps in one policy step.
     """
@@ -29,7 +29,7 @@ class CartPoleBackend(ABC):
     joint_names: ClassVar[tuple[str, ...]] = ("cart",)
 
     def __init__(
-        self, num_envs: int, model: CartPoleModel, *, physics_step: float = 0.002, decimation: int = 10
+        self, num_envs: int, model: CartModel[StateT], *, physics_step: float = 0.002, decimation: int = 10
     ) -> None:
         if num_envs < 1 or decimation < 1 or not (np.isfinite(physics_step) and physics_step > 0):
             raise BackendError(
@@ -71,23 +71,23 @@ class CartPoleBackend(ABC):
         self._damping[rows] = damping
 
     @abstractmethod
-    def state(self) -> CartPoleState:
-        """Return the state of every cart-pole."""
+    def state(self) -> StateT:
+        """Return copies of the state of every mechanism."""
 
     @abstractmethod
-    def reset(self, state: CartPoleState, env_ids: NDArray[np.int64] | None = None) -> None:
-        """Put chosen cart-poles (default: all) into ``state``, whose arrays have one entry each."""
+    def reset(self, state: StateT, env_ids: NDArray[np.int64] | None = None) -> None:
+        """Put chosen mechanisms (default: all) into ``state``, whose arrays have one entry each."""
 
     @abstractmethod
     def advance(self, command: NDArray[np.float64]) -> None:
         """Simulate one policy step under the commanded cart positions, shape ``(num_envs,)``."""
 
     def render(self, env_id: int = 0) -> NDArray[np.uint8]:
-        """Return a picture of one cart-pole."""
-        from .drawing import draw_cartpole
+        """Return a picture of one mechanism."""
+        from .drawing import draw_chain
 
-        x, _, theta, _ = (float(part[env_id]) for part in self.state())
-        return draw_cartpole(x, theta, self.model.pole_length)
+        x, _, *poles = (float(part[env_id]) for part in self.state())
+        return draw_chain(x, poles[::2], [length for _, length in self.model.poles])
 
     def close(self) -> None:
         """Release the engine."""

@@ -1,4 +1,4 @@
-"""The cart-pole in PyBullet, from a generated URDF."""
+"""Carts with poles in PyBullet, from a generated URDF."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
 
-from .base import CartPoleBackend
-from .model import CartPoleModel, CartPoleState
-from .urdf import cartpole_urdf
+from .base import CartBackend
+from .model import CartModel, StateT
+from .urdf import chain_urdf
 
-__all__ = ["BulletCartPole"]
+__all__ = ["BulletCart"]
 
-_CART, _POLE = 0, 1
+_CART = 0
 _SPACING = 1.0
 
 
-class BulletCartPole(CartPoleBackend):
-    """Cart-poles side by side in one PyBullet world, without collision shapes, so that they do not touch.
+class BulletCart(CartBackend[StateT]):
+    """Mechanisms side by side in one PyBullet world, without collision shapes, so that they do not touch.
 
-    The PD force is computed and applied before every physics step; the engine's own joint motors are off.
+    The PD force is computed and applied before every physics step; the engine's own joint motors are off. The engine's
+    joint angles are relative to the pole below, the state's are absolute.
     """
 
     def __init__(
-        self, num_envs: int, model: CartPoleModel, *, physics_step: float = 0.002, decimation: int = 10
+        self, num_envs: int, model: CartModel[StateT], *, physics_step: float = 0.002, decimation: int = 10
     ) -> None:
         super().__init__(num_envs, model, physics_step=physics_step, decimation=decimation)
         self._bullet, self._client = _connect()
         self._bullet.setGravity(0.0, 0.0, -model.gravity, physicsClientId=self._client)
         self._bullet.setTimeStep(physics_step, physicsClientId=self._client)
+        self._joints = tuple(range(1 + len(model.poles)))
         self._bodies = self._load()
 
     @property
@@ -44,8 +46,8 @@ class BulletCartPole(CartPoleBackend):
     def _load(self) -> list[int]:
         bullet, client = self._bullet, self._client
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "cartpole.urdf"
-            path.write_text(cartpole_urdf(self.model))
+            path = Path(folder) / "cart.urdf"
+            path.write_text(chain_urdf(self.model))
             flags = bullet.URDF_USE_INERTIA_FROM_FILE
             bodies = [
                 bullet.loadURDF(
@@ -54,7 +56,7 @@ class BulletCartPole(CartPoleBackend):
                 for i in range(self.num_envs)
             ]
         for body in bodies:
-            for link in (_CART, _POLE):
+            for link in self._joints:
                 bullet.changeDynamics(
                     body,
                     link,
@@ -67,21 +69,23 @@ class BulletCartPole(CartPoleBackend):
                 bullet.setJointMotorControl2(body, link, bullet.VELOCITY_CONTROL, force=0.0, physicsClientId=client)
         return bodies
 
-    def state(self) -> CartPoleState:
+    def state(self) -> StateT:
         """Read the joints."""
-        values = np.empty((4, self.num_envs))
+        values = np.empty((2, len(self._joints), self.num_envs))
         for i, body in enumerate(self._bodies):
-            cart, pole = self._bullet.getJointStates(body, (_CART, _POLE), physicsClientId=self._client)
-            values[:, i] = cart[0], cart[1], pole[0], pole[1]
-        return CartPoleState(*values)
+            joints = self._bullet.getJointStates(body, self._joints, physicsClientId=self._client)
+            values[:, :, i] = [joint[0] for joint in joints], [joint[1] for joint in joints]
+        values[:, 1:] = np.cumsum(values[:, 1:], axis=1)
+        return self.model.name_state(values.transpose(1, 0, 2).reshape(-1, self.num_envs))
 
-    def reset(self, state: CartPoleState, env_ids: NDArray[np.int64] | None = None) -> None:
-        """Set the joints of chosen cart-poles."""
+    def reset(self, state: StateT, env_ids: NDArray[np.int64] | None = None) -> None:
+        """Set the joints of chosen mechanisms."""
         chosen = range(self.num_envs) if env_ids is None else env_ids
-        for env, x, x_dot, theta, theta_dot in zip(chosen, *np.stack(state).tolist(), strict=True):
-            body = self._bodies[env]
-            self._bullet.resetJointState(body, _CART, x, x_dot, physicsClientId=self._client)
-            self._bullet.resetJointState(body, _POLE, theta, theta_dot, physicsClientId=self._client)
+        values = np.stack(state).reshape(len(self._joints), 2, -1)
+        values[2:] -= values[1:-1].copy()
+        for column, env in enumerate(chosen):
+            for joint, (position, velocity) in zip(self._joints, values[:, :, column].tolist(), strict=True):
+                self._bullet.resetJointState(self._bodies[env], joint, position, velocity, physicsClientId=self._client)
 
     def advance(self, command: NDArray[np.float64]) -> None:
         """Simulate one policy step, with the PD force applied at every physics step."""
@@ -104,7 +108,7 @@ class BulletCartPole(CartPoleBackend):
             bullet.stepSimulation(client)
 
     def render(self, env_id: int = 0) -> NDArray[np.uint8]:
-        """Return PyBullet's own picture (software renderer) of one cart-pole."""
+        """Return PyBullet's own picture (software renderer) of one mechanism."""
         bullet, client = self._bullet, self._client
         width, height = 640, 400
         view = bullet.computeViewMatrixFromYawPitchRoll(

@@ -1,22 +1,23 @@
-"""A drawing of the cart-pole, for the engine that has no renderer."""
+"""A drawing of a cart with its poles, for the engine that has no renderer."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
 
-__all__ = ["draw_cartpole"]
+__all__ = ["draw_chain"]
 
 _WIDTH, _HEIGHT, _SCALE = 640, 400, 220.0
 _OVERSAMPLING = 2
 
 
-def draw_cartpole(x: float, theta: float, pole_length: float) -> NDArray[np.uint8]:
-    """Return an RGB picture of a cart at ``x`` with its pole at ``theta``."""
+def draw_chain(x: float, angles: Sequence[float], lengths: Sequence[float]) -> NDArray[np.uint8]:
+    """Return an RGB picture of a cart at ``x`` with a chain of poles, given by absolute angles and lengths."""
     try:
         from PIL import Image, ImageDraw
     except ImportError as error:
@@ -35,9 +36,15 @@ def draw_cartpole(x: float, theta: float, pole_length: float) -> NDArray[np.uint
     for end in (-1.0, 1.0):
         box(end, -0.06, 0.006, 0.05, (190, 60, 60))
     box(x, 0.0, 0.12, 0.05, (40, 46, 56))
-    tip = (x + pole_length * math.sin(theta), pole_length * math.cos(theta))
-    draw.line((*pixel(x, 0.0), *pixel(*tip)), fill=(150, 152, 158), width=int(0.024 * _SCALE * factor))
+    joints = [(x, 0.0)]
+    for angle, length in zip(angles, lengths, strict=True):
+        last_x, last_y = joints[-1]
+        joints.append((last_x + length * math.sin(angle), last_y + length * math.cos(angle)))
+        rod = (*pixel(last_x, last_y), *pixel(*joints[-1]))
+        draw.line(rod, fill=(150, 152, 158), width=int(0.024 * _SCALE * factor))
     radius = 0.045 * _SCALE * factor
-    centre = pixel(*tip)
-    draw.ellipse((centre[0] - radius, centre[1] - radius, centre[0] + radius, centre[1] + radius), fill=(242, 178, 12))
+    for joint in joints[1:]:
+        centre = pixel(*joint)
+        corners = (centre[0] - radius, centre[1] - radius, centre[0] + radius, centre[1] + radius)
+        draw.ellipse(corners, fill=(242, 178, 12))
     return np.asarray(image.resize((_WIDTH, _HEIGHT), Image.Resampling.LANCZOS), dtype=np.uint8)

@@ -1,0 +1,102 @@
+"""Episodes as GIF or MP4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.core import ActuatorCurriculumWrapper, CurriculumConfig
+from adc_wrappers.core.errors import MissingExtraError
+
+__all__ = ["play_episode", "record_episode"]
+
+_GIF_FPS = 25
+_FORMATS = (".gif", ".mp4")
+
+
+def play_episode(
+    policy: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+    env: Any,
+    config: CurriculumConfig,
+    *,
+    seed: int,
+    on_step: Callable[[], None] | None = None,
+) -> tuple[int, bool]:
+    """Play one episode at the target gains.
+
+    Args:
+        policy: From a batch of observations to a batch of actions.
+        env: A single env; it is not closed.
+        config: Names the target stiffness.
+        seed: Seed of the start state.
+        on_step: Called after the reset and after every step.
+
+    Returns:
+        The length of the episode and whether it succeeded.
+    """
+    pinned = ActuatorCurriculumWrapper(env, config, training=False)
+    observation, _ = pinned.reset(seed=seed)
+    length, done = 0, False
+    info: dict[str, Any] = {}
+    while not done:
+        if on_step is not None:
+            on_step()
+        observation, _, terminated, truncated, info = pinned.step(policy(observation[None])[0])
+        done = terminated or truncated
+        length += 1
+    return length, bool(info.get("is_success", False))
+
+
+def record_episode(
+    policy: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+    env: Any,
+    config: CurriculumConfig,
+    path: Path,
+    *,
+    seed: int,
+    max_seconds: float | None = None,
+) -> tuple[int, bool]:
+    """Play one episode at the target gains and write it as GIF or MP4, by the ending of ``path``.
+
+    Args:
+        policy: From a batch of observations to a batch of actions.
+        env: A single env with ``render_mode="rgb_array"``; it is not closed.
+        config: Names the target stiffness.
+        path: Where the film goes.
+        seed: Seed of the start state.
+        max_seconds: Film at most so much of the episode.
+    """
+    check_format(path)
+    try:
+        import imageio.v2 as imageio
+    except ImportError as error:
+        raise MissingExtraError("imageio", "viz", "Recording") from error
+    rate = env.metadata["render_fps"]
+    stride = max(1, round(rate / _GIF_FPS)) if path.suffix == ".gif" else 1
+    limit = None if max_seconds is None else int(max_seconds * rate)
+    frames: list[NDArray[np.uint8]] = []
+    clock = 0
+
+    def film() -> None:
+        nonlocal clock
+        if clock % stride == 0 and (limit is None or clock < limit):
+            frames.append(env.render())
+        clock += 1
+
+    outcome = play_episode(policy, env, config, seed=seed, on_step=film)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".gif":
+        imageio.mimsave(path, frames, duration=1000.0 * stride / rate, loop=0)
+    else:
+        imageio.mimsave(path, frames, fps=rate / stride, macro_block_size=1)
+    return outcome
+
+
+def check_format(path: Path) -> None:
+    """Refuse an ending that is no film's, before anything is played."""
+    if path.suffix not in _FORMATS:
+        raise ValueError(f"expected a file name that ends in {' or '.join(_FORMATS)}, got {path.name!r}.")
