@@ -60,6 +60,16 @@ def test_eval_plot_and_play_work_on_a_run(tmp_path, capsys):
     assert "episode of" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["dummy", "subproc"])
+def test_workers_train_under_one_curriculum(tmp_path, workers):
+    run = tmp_path / "run"
+    words = ["--backend", "pybullet", "--workers", workers, "--num-envs", 2, "--ppo.n-steps", 64, "--ppo.hidden", 8]
+    assert adc("train", "cartpole", *words, "--steps", 512, "--out", run, "--eval-episodes", 2) == 0
+    columns = RunFolder.open(run).metrics.read()
+    assert columns["steps"][-1] == 512 and columns["stiffness"][-1] < 36.0
+
+
 def test_resume_goes_on_and_may_be_given_more_steps(tmp_path):
     run = tmp_path / "run"
     train(run, 256)

@@ -10,9 +10,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from .bases import ActionWrapperBase, VectorWrapperBase
 from .controller import CurriculumController
 from .errors import CurriculumError
 
@@ -75,7 +76,7 @@ class _Scaler:
         return scaled.astype(np.asarray(actions).dtype, copy=False)
 
 
-class ActionScaleCoupling(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordConstructorArgs):
+class ActionScaleCoupling(ActionWrapperBase, gym.utils.RecordConstructorArgs):
     """Keeps ``K·α`` constant: scales actions by ``K_*/K``, so that an action means the same torque at every K.
 
     Actions are clipped to the action space first; at the target gains nothing is scaled.
@@ -87,7 +88,7 @@ class ActionScaleCoupling(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordCons
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         scaler = _Scaler(env)
         gym.utils.RecordConstructorArgs.__init__(self)
-        gym.ActionWrapper.__init__(self, env)
+        ActionWrapperBase.__init__(self, env)
         self._scaler = scaler
 
     def action(self, action: Any) -> Any:
@@ -96,13 +97,13 @@ class ActionScaleCoupling(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordCons
         return self._scaler(action, scale if len(np.shape(action)) > 1 else scale[0])
 
 
-class VectorActionScaleCoupling(VectorWrapper[Any, Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+class VectorActionScaleCoupling(VectorWrapperBase, gym.utils.RecordConstructorArgs):
     """The vector twin of :class:`ActionScaleCoupling`."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         scaler = _Scaler(env)
         gym.utils.RecordConstructorArgs.__init__(self)
-        VectorWrapper.__init__(self, env)
+        VectorWrapperBase.__init__(self, env)
         self._scaler = scaler
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -139,7 +140,7 @@ class _Noise:
         return (array + noise).astype(array.dtype, copy=False)
 
 
-class ActionNoiseCurriculum(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordConstructorArgs):
+class ActionNoiseCurriculum(ActionWrapperBase, gym.utils.RecordConstructorArgs):
     """Adds action noise that is annealed by the curriculum's progress instead of the stiffness.
 
     For the paper's ablation put it around a curriculum whose start stiffness is its target: the joints stay as they
@@ -155,7 +156,7 @@ class ActionNoiseCurriculum(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordCo
     def __init__(self, env: gym.Env[Any, Any], start_std: float = 0.5, end_std: float = 0.0, seed: int = 0) -> None:
         noise = _Noise(env, start_std, end_std, seed)
         gym.utils.RecordConstructorArgs.__init__(self, start_std=start_std, end_std=end_std, seed=seed)
-        gym.ActionWrapper.__init__(self, env)
+        ActionWrapperBase.__init__(self, env)
         self._noise = noise
 
     @property
@@ -168,7 +169,7 @@ class ActionNoiseCurriculum(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordCo
         return self._noise(action)
 
 
-class VectorActionNoiseCurriculum(VectorWrapper[Any, Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+class VectorActionNoiseCurriculum(VectorWrapperBase, gym.utils.RecordConstructorArgs):
     """The vector twin of :class:`ActionNoiseCurriculum`, with the same arguments."""
 
     def __init__(
@@ -176,7 +177,7 @@ class VectorActionNoiseCurriculum(VectorWrapper[Any, Any, Any, Any, Any], gym.ut
     ) -> None:
         noise = _Noise(env, start_std, end_std, seed)
         gym.utils.RecordConstructorArgs.__init__(self, start_std=start_std, end_std=end_std, seed=seed)
-        VectorWrapper.__init__(self, env)
+        VectorWrapperBase.__init__(self, env)
         self._noise = noise
 
     @property

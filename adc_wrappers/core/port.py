@@ -11,6 +11,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from .actuators import ActuatorBackend, Gains, check_backend_shape, to_numpy
+from .bases import WrapperBase
 from .errors import BackendError
 
 __all__ = ["ActuatorPort", "ActuatorPortMethods", "ChildPorts", "VectorPortBackend", "find_backend"]
@@ -78,7 +79,7 @@ class ActuatorPortMethods:
         self.adc_set_gains(*pair)
 
 
-class ActuatorPort(ActuatorPortMethods, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+class ActuatorPort(ActuatorPortMethods, WrapperBase, gym.utils.RecordConstructorArgs):
     """Opens one env's backend to a curriculum that lives in another process.
 
     Wrap each child of an ``AsyncVectorEnv`` or ``SubprocVecEnv`` whose env does not carry a backend itself; the envs
@@ -92,7 +93,7 @@ class ActuatorPort(ActuatorPortMethods, gym.Wrapper[Any, Any, Any, Any], gym.uti
     def __init__(self, env: gym.Env[Any, Any], backend: Any = None) -> None:
         gym.utils.RecordConstructorArgs.__init__(self, backend=backend, _disable_deepcopy=True)
         self.actuator_backend = find_backend(env, backend)
-        gym.Wrapper.__init__(self, env)
+        WrapperBase.__init__(self, env)
 
 
 class ChildPorts:

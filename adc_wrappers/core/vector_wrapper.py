@@ -7,10 +7,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from .actuators import ActuatorBackend
+from .bases import VectorWrapperBase
 from .config import CurriculumConfig
 from .controller import ApplyAt, CurriculumController
 from .counters import ArrayCounter
@@ -23,9 +24,7 @@ from .totals import EpisodeTotals
 __all__ = ["ActuatorCurriculumVectorWrapper"]
 
 
-class ActuatorCurriculumVectorWrapper(
-    CurriculumMethods, VectorWrapper[Any, Any, Any, Any, Any], gym.utils.RecordConstructorArgs
-):
+class ActuatorCurriculumVectorWrapper(CurriculumMethods, VectorWrapperBase, gym.utils.RecordConstructorArgs):
     """One curriculum for all envs of a vector env, under any autoreset mode.
 
     The vector twin of :class:`ActuatorCurriculumWrapper`, with the same arguments. The backend is the vector env's
@@ -76,7 +75,7 @@ class ActuatorCurriculumVectorWrapper(
             _disable_deepcopy=True,
         )
         found, recommended = _backend_and_config(env, backend)
-        VectorWrapper.__init__(self, env)
+        VectorWrapperBase.__init__(self, env)
         controller = CurriculumController(
             found,
             recommended if curriculum is None else curriculum,

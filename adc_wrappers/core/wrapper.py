@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from .bases import WrapperBase
 from .config import CurriculumConfig
 from .controller import ApplyAt, CurriculumController
 from .counters import ScalarCounter
@@ -22,7 +23,7 @@ __all__ = ["ActuatorCurriculumWrapper"]
 _ONLY_ENV = np.zeros(1, dtype=np.int64)
 
 
-class ActuatorCurriculumWrapper(CurriculumMethods, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.RecordConstructorArgs):
     """Starts an env's joints stiff and softens them to their identified stiffness as episodes grow longer.
 
     The start gains are written before the first step. Completed episodes are counted by the wrapper; an iteration is
@@ -94,7 +95,7 @@ class ActuatorCurriculumWrapper(CurriculumMethods, gym.Wrapper[Any, Any, Any, An
             _disable_deepcopy=True,
         )
         found = find_backend(env, backend)
-        gym.Wrapper.__init__(self, env)
+        WrapperBase.__init__(self, env)
         if curriculum is None:
             curriculum = env.get_wrapper_attr("adc_config") if env.has_wrapper_attr("adc_config") else None
         controller = CurriculumController(found, curriculum, apply_at=apply_at, training=training, combine=combine)
