@@ -4,7 +4,7 @@ VENV ?= .venv
 # The CPU-friendly release that this project is tested with; the library itself accepts a range.
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
-EXTRAS := dev,pybullet,mujoco,sb3
+EXTRAS := dev,pybullet,mujoco,sb3,view
 STAMP := $(VENV)/.installed
 
 export MUJOCO_GL ?= egl

@@ -28,6 +28,7 @@ _PARTS = (
     ("imageio_ffmpeg", "imageio-ffmpeg", "viz", "MP4"),
     ("PIL", "pillow", "viz", "GIF, and drawings of the analytic cart-pole"),
     ("pygame", "pygame", "viz", "windows"),
+    ("viser", "viser", "view", "adc view in the browser"),
 )
 
 

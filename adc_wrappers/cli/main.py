@@ -16,9 +16,11 @@ from adc_wrappers.runs import CheckpointError, RunFolderError
 from .doctor import Doctor
 from .envs import Envs
 from .evaluate import Evaluate
+from .feasible import Feasible
 from .play import Play
 from .plot import Plot
 from .train import Train
+from .view import View
 
 __all__ = ["main"]
 
@@ -26,7 +28,9 @@ COMMANDS: dict[str, Any] = {
     "train": Train,
     "eval": Evaluate,
     "play": Play,
+    "view": View,
     "plot": Plot,
+    "feasible": Feasible,
     "envs": Envs,
     "doctor": Doctor,
 }

@@ -1,0 +1,119 @@
+"""``adc view``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from rich.console import Console
+
+from adc_wrappers.core.errors import did_you_mean
+from adc_wrappers.envs.registry import TASKS, make_env
+from adc_wrappers.runs import RunFolder, RunFolderError
+
+from .overrides import parse_settings
+
+if TYPE_CHECKING:
+    from adc_wrappers.viewing import ViewSession
+
+__all__ = ["View"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Watch a run's policy, or a task without one, live in the browser or in MuJoCo's window."""
+
+    target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN_OR_TASK")]
+    """A run folder that `adc train` made, or the name of a task."""
+
+    backend: str | None = None
+    """Engine; by default the run's, or the task's first."""
+
+    viewer: Literal["browser", "mujoco"] = "browser"
+    """browser: a page on this computer, no screen needed; mujoco: MuJoCo's own window."""
+
+    port: int = 8080
+    """Port of the page; the next free one if it is taken."""
+
+    action: Literal["zero", "random", "standing"] | None = None
+    """What to do without a policy; by default Spot stands and a cart gets zero."""
+
+    stiffness: float | None = None
+    """K of every joint; by default the target of the run's or the task's curriculum."""
+
+    seed: int = 0
+    """Seed of the first start state."""
+
+    seconds: float | None = None
+    """Stop after so much time; by default with Ctrl+C, or with the window."""
+
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Settings of the task itself, such as randomize=False; they replace the run's."""
+
+    def run(self) -> int:
+        """View."""
+        session, env, title = self._session()
+        console = Console(highlight=False, soft_wrap=True)
+        try:
+            show = self._browser if self.viewer == "browser" else self._window
+            show(session, console, title)
+        finally:
+            env.close()
+        return 0
+
+    def _session(self) -> tuple[ViewSession, Any, str]:
+        """Return what is shown, its env, and what it is called."""
+        from adc_wrappers.viewing import ViewSession, make_action
+
+        is_run = (Path(self.target) / "config.json").is_file()
+        if not is_run and self.target not in TASKS:
+            raise RunFolderError(
+                f"{self.target!r} is neither a run folder (it has no config.json) nor a task. "
+                f"{did_you_mean(self.target, TASKS)}"
+            )
+        settings = parse_settings(self.set)
+        if is_run:
+            from adc_wrappers.sb3.training import load_policy
+
+            config, policy, steps = load_policy(RunFolder.open(Path(self.target)))
+            env = make_env(config.task, backend=self.backend or config.backend, **{**config.settings, **settings})
+            curriculum, title = config.curriculum, f"{config.task}, {steps:,} steps"
+        else:
+            env = make_env(self.target, backend=self.backend, **settings)
+            curriculum, title = env.adc_config, self.target
+            policy = make_action(self.action, env.task, self.seed)
+        stiffness = curriculum.target_stiffness if self.stiffness is None else self.stiffness
+        session = ViewSession(
+            env, policy, stiffness=np.asarray(stiffness), damping_ratio=curriculum.damping_ratio, seed=self.seed
+        )
+        return session, env, title
+
+    def _going(self) -> Callable[[], bool]:
+        end = float("inf") if self.seconds is None else time.perf_counter() + self.seconds
+        return lambda: time.perf_counter() < end
+
+    def _browser(self, session: ViewSession, console: Console, title: str) -> None:
+        from adc_wrappers.viewing import BrowserView, figure_of
+
+        view = BrowserView(session, figure_of(session.task), port=self.port, title=title)
+        try:
+            console.print(f"watch {view.address}\nCtrl+C ends it. From elsewhere: ssh -L PORT:{view.address[7:]} HOST")
+            session.run(view.draw, self._going())
+        finally:
+            view.close()
+
+    def _window(self, session: ViewSession, console: Console, title: str) -> None:
+        from adc_wrappers.viewing import MujocoWindow
+
+        window = MujocoWindow(session.task)
+        try:
+            console.print(f"showing {title}; close the window or press Ctrl+C to end it")
+            going = self._going()
+            session.run(window.draw, lambda: going() and window.is_open)
+        finally:
+            window.close()
