@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pybullet
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart, RobotState
+from adc_wrappers.backends.bullet_robot import BulletRobotBackend
 from adc_wrappers.backends.spot_model import (
     FOOT_NAMES,
     JOINT_NAMES,
@@ -33,10 +35,6 @@ from adc_wrappers.backends.spot_model import (
 from adc_wrappers.core.actuators import ActuatorBackend, Gains, check_backend_shape, damping_for
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 from adc_wrappers.testing import ConformanceError, check_backend
-
-pybullet = pytest.importorskip("pybullet")
-
-from adc_wrappers.backends.bullet_robot import BulletRobotBackend  # noqa: E402
 
 Array = NDArray[np.float64]
 Make = Callable[..., BulletRobotBackend]

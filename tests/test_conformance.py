@@ -23,7 +23,7 @@ POLICY_STEP = 0.02
 
 
 class CartProbe:
-    """Moves the carts of any batch of cart-pole envs; the pole is too light to matter."""
+    """Moves the carts of any batch of cart-pole envs; what stands on them is too light to matter."""
 
     time_step = POLICY_STEP
 
@@ -43,9 +43,14 @@ def cart(backend):
     return make_env("cartpole", backend=backend, **STILL)
 
 
-def probe_batch(backend):
-    env = make_env("cartpole", backend=backend, num_envs=4, **STILL)
+def probe_batch(backend, task="cartpole", still=STILL):
+    env = make_env(task, backend=backend, num_envs=4, **still)
     return CartProbe(env, env.actuator_backend)
+
+
+def probe_double(backend):
+    still = {name: value for name, value in STILL.items() if name != "pole_mass"}
+    return probe_batch(backend, "double-cartpole", {**still, "lower_mass": 1e-6, "upper_mass": 1e-6})
 
 
 def probe_gymnasium(vector_class, backend):
@@ -61,6 +66,8 @@ def probe_sb3(vec_class, backend):
 CART_PROBES = {
     "analytic": lambda: probe_batch("analytic"),
     "pybullet": lambda: probe_batch("pybullet"),
+    "double-analytic": lambda: probe_double("analytic"),
+    "double-pybullet": lambda: probe_double("pybullet"),
     "sync-analytic": lambda: probe_gymnasium(SyncVectorEnv, "analytic"),
     "sync-pybullet": lambda: probe_gymnasium(SyncVectorEnv, "pybullet"),
     "async-pybullet": lambda: probe_gymnasium(AsyncVectorEnv, "pybullet"),

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
+import pybullet
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
@@ -37,9 +39,6 @@ from adc_wrappers.backends.spot_model import (
     spot_urdf,
     standing_height,
 )
-
-mujoco = pytest.importorskip("mujoco")
-pybullet = pytest.importorskip("pybullet")
 
 Array = NDArray[np.float64]
 
@@ -536,13 +535,22 @@ def test_options_reach_the_compiled_model() -> None:
     plain = Mujoco()
     assert plain.model.opt.timestep == 0.002
     assert plain.model.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    assert plain.model.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC
+    assert plain.model.opt.impratio == 10.0
+    assert plain.model.geom("fl_foot").solref == pytest.approx([0.004, 1.0])
     assert plain.model.nv == 18
     assert plain.model.actuator_gainprm[0, 0] == 60.0
     armoured = dataclasses.replace(
         SPOT, joints=tuple(dataclasses.replace(j, armature=0.01) if j.axis else j for j in SPOT.joints)
     )
-    other = Mujoco(robot=armoured, timestep=0.004, integrator="Euler", fixed_base=True, ground=False, visuals=False)
+    other = Mujoco(
+        robot=armoured, timestep=0.004, integrator="Euler", fixed_base=True, ground=False, visuals=False,
+        cone="pyramidal", impratio=2.0, solref=(0.02, 0.9),
+    )  # fmt: skip
     assert other.model.opt.timestep == 0.004
+    assert other.model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL
+    assert other.model.opt.impratio == 2.0
+    assert other.model.geom("fl_foot").solref == pytest.approx([0.02, 0.9])
     assert other.model.opt.integrator == mujoco.mjtIntegrator.mjINT_EULER
     assert other.model.nv == 12
     assert other.model.ngeom == len(LINK_NAMES)
@@ -589,6 +597,8 @@ def test_drawn_robot_has_spots_size_and_colours(mj: Mujoco) -> None:
         {"damping": math.inf},
         {"friction": -0.1},
         {"integrator": "leapfrog"},
+        {"cone": "square"},
+        {"impratio": 0.0},
     ],
 )
 def test_bad_options_raise(options: dict[str, Any]) -> None:

@@ -150,14 +150,12 @@ def test_bad_requests_raise():
 
 
 def test_view_serves_a_task_and_stops(capsys):
-    pytest.importorskip("viser")
     port = free_port()
     assert main(["view", "spot-handstand", "--port", str(port), "--seconds", "0.3", "--set", "randomize=False"]) == 0
     assert f"watch http://127.0.0.1:{port}" in capsys.readouterr().out
 
 
 def test_view_shows_a_run(tmp_path, capsys):
-    pytest.importorskip("viser")
     run = tmp_path / "run"
     quick = ["--backend", "analytic", "--num-envs", "4", "--ppo.n-steps", "32", "--ppo.hidden", "8", "--steps", "128"]
     assert main(["train", "cartpole", *quick, "--workers", "batch", "--out", str(run), "--eval-episodes", "0"]) == 0
@@ -167,7 +165,6 @@ def test_view_shows_a_run(tmp_path, capsys):
 
 
 def test_ctrl_c_ends_the_command_cleanly():
-    pytest.importorskip("viser")
     command = [sys.executable, "-m", "adc_wrappers.cli", "view", "cartpole", "--backend", "analytic"]
     process = subprocess.Popen(
         [*command, "--port", str(free_port())],

@@ -42,7 +42,6 @@ def free_port():
 
 @pytest.fixture
 def page(spot):
-    pytest.importorskip("viser")
     session = session_of(spot, "random", stiffness=60.0)
     view = BrowserView(session, figure_of(spot.task), port=free_port(), title="test")
     yield session, view
@@ -123,7 +122,6 @@ class Client:
 
 
 def test_a_closed_page_frees_its_port(spot):
-    pytest.importorskip("viser")
     view = BrowserView(session_of(spot), figure_of(spot.task), port=free_port())
     port = view.server.get_port()
     view.close()
@@ -137,7 +135,6 @@ def test_a_closed_page_frees_its_port(spot):
 
 
 def test_a_port_that_is_none_is_refused(spot):
-    pytest.importorskip("viser")
     with pytest.raises(BackendError, match="port: expected 1 to 65535, got 70000"):
         BrowserView(session_of(spot), figure_of(spot.task), port=70000)
 

@@ -71,5 +71,16 @@ PPO_PRESETS: dict[str, PpoConfig] = {
         entropy_coef=0.0,
         hidden=(64, 64),
     ),
+    "double-cartpole": PpoConfig(
+        total_steps=1_000_000,
+        num_envs=64,
+        n_steps=64,
+        batch_size=1024,
+        n_epochs=10,
+        max_learning_rate=1e-3,
+        entropy_coef=0.0,
+        initial_std=0.5,
+        hidden=(64, 64),
+    ),
 }
 """Settings by task name; a task without an entry trains with the defaults."""

@@ -18,7 +18,7 @@ from .urdf import chain_urdf
 __all__ = ["BulletCart"]
 
 _CART = 0
-_SPACING = 1.0
+_SPACING = 10.0  # m: neighbours stay outside each other's pictures
 
 
 class BulletCart(CartBackend[StateT]):
@@ -111,10 +111,13 @@ class BulletCart(CartBackend[StateT]):
         """Return PyBullet's own picture (software renderer) of one mechanism."""
         bullet, client = self._bullet, self._client
         width, height = 640, 400
-        view = bullet.computeViewMatrixFromYawPitchRoll(
-            [0.0, _SPACING * env_id, 0.12], 1.9, 0.0, -8.0, 0.0, 2, physicsClientId=client
+        reach = sum(length for _, length in self.model.poles)
+        centre = [0.0, _SPACING * env_id, 0.12 + max(0.0, reach - 0.5) / 2]
+        distance = 1.9 * max(1.0, reach)
+        view = bullet.computeViewMatrixFromYawPitchRoll(centre, distance, 0.0, -8.0, 0.0, 2, physicsClientId=client)
+        projection = bullet.computeProjectionMatrixFOV(
+            48.0, width / height, 0.5, distance + 1.1, physicsClientId=client
         )
-        projection = bullet.computeProjectionMatrixFOV(48.0, width / height, 0.5, 3.0, physicsClientId=client)
         pixels = bullet.getCameraImage(
             width, height, view, projection, renderer=bullet.ER_TINY_RENDERER, physicsClientId=client
         )[2]

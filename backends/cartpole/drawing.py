@@ -13,6 +13,7 @@ from adc_wrappers.core.errors import MissingExtraError
 __all__ = ["draw_chain"]
 
 _WIDTH, _HEIGHT, _SCALE = 640, 400, 220.0
+_FITS = 1.05  # m: a longer chain is drawn smaller
 _OVERSAMPLING = 2
 
 
@@ -25,9 +26,10 @@ def draw_chain(x: float, angles: Sequence[float], lengths: Sequence[float]) -> N
     factor = _OVERSAMPLING
     image = Image.new("RGB", (_WIDTH * factor, _HEIGHT * factor), (248, 248, 250))
     draw = ImageDraw.Draw(image)
+    scale = _SCALE * min(1.0, _FITS / sum(lengths))
 
     def pixel(px: float, py: float) -> tuple[float, float]:
-        return (_WIDTH / 2 + px * _SCALE) * factor, (_HEIGHT * 0.62 - py * _SCALE) * factor
+        return (_WIDTH / 2 + px * scale) * factor, (_HEIGHT * 0.62 - py * scale) * factor
 
     def box(cx: float, cy: float, half_x: float, half_y: float, colour: tuple[int, int, int]) -> None:
         draw.rectangle((*pixel(cx - half_x, cy + half_y), *pixel(cx + half_x, cy - half_y)), fill=colour)
@@ -41,8 +43,8 @@ def draw_chain(x: float, angles: Sequence[float], lengths: Sequence[float]) -> N
         last_x, last_y = joints[-1]
         joints.append((last_x + length * math.sin(angle), last_y + length * math.cos(angle)))
         rod = (*pixel(last_x, last_y), *pixel(*joints[-1]))
-        draw.line(rod, fill=(150, 152, 158), width=int(0.024 * _SCALE * factor))
-    radius = 0.045 * _SCALE * factor
+        draw.line(rod, fill=(150, 152, 158), width=int(0.024 * scale * factor))
+    radius = 0.045 * scale * factor
     for joint in joints[1:]:
         centre = pixel(*joint)
         corners = (centre[0] - radius, centre[1] - radius, centre[0] + radius, centre[1] + radius)

@@ -65,10 +65,14 @@ class SpotRandomization:
         self._backend.reset(self.start_state(len(env_ids), rng), env_ids)
 
     def _startup(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
-        """Draw what lasts for the env's whole life."""
+        """Draw what lasts for the env's whole life.
+
+        From a generator of its own, so that later episodes of a seed do not depend on whether this was their first.
+        """
         if not len(env_ids):
             return
         self._drawn[env_ids] = True
+        (rng,) = rng.spawn(1)
         if "friction" in self._kinds:
             self.friction[env_ids] = rng.uniform(*FRICTION, len(env_ids))
             self._backend.set_parameters(RobotParameters(friction=self.friction[env_ids]), env_ids)

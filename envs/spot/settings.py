@@ -59,11 +59,15 @@ class SpotSettings:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise CurriculumError(f"spot {name}: expected a positive number, got {value}.")
+        if self.action_scale is not None and not np.isfinite(self.action_scale):
+            raise CurriculumError(f"spot action_scale: expected a finite number, got {self.action_scale}.")
         if self.fall_cost is not None and not (np.isfinite(self.fall_cost) and self.fall_cost >= 0):
             raise CurriculumError(f"spot fall_cost: expected a number that is not negative, got {self.fall_cost}.")
         if self.time_limit < 1:
             raise CurriculumError(f"spot time_limit: expected at least 1, got {self.time_limit}.")
-        for name in self.weights or {}:
+        for name, weight in (self.weights or {}).items():
+            if not np.isfinite(weight):
+                raise CurriculumError(f"spot weights: expected finite numbers, got {weight} for {name!r}.")
             if name not in preset.weights:
                 raise CurriculumError(
                     f"unknown reward term {name!r} in preset {self.preset!r}. {did_you_mean(name, preset.weights)}"
