@@ -39,6 +39,8 @@ WINDOW = 25
 DECIMATION = 10
 SCALE = 0.9
 CORES = len(os.sched_getaffinity(0))
+MEMORY = {"mujoco": 1026, "pybullet": 34}
+"""Number of envs whose memory is compared with that of two."""
 
 
 def actions(num_envs: int) -> np.ndarray:
@@ -320,7 +322,7 @@ def main() -> None:
     arguments = parser.parse_args()
     header = "| engine | variant | policy steps/s | share of bare |\n|---|---|---:|---:|"
     text = "\n".join([header, *measure(arguments.rounds, arguments.num_envs, arguments.processes)])
-    memory = ", ".join(f"{name} {memory_per_env(name, 2, 34):.1f} MB" for name in ("mujoco", "pybullet"))
+    memory = ", ".join(f"{name} {memory_per_env(name, 2, many):.2f} MB" for name, many in MEMORY.items())
     text += f"\n\nMemory of one more env: {memory}."
     print(text)
     if arguments.write:

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from .errors import BackendError, CurriculumError
 
-__all__ = ["ActuatorBackend", "Gains", "check_backend_shape", "check_time_step", "damping_for", "to_numpy"]
+__all__ = [
+    "ActuatorBackend",
+    "Gains",
+    "as_numpy",
+    "check_backend_shape",
+    "check_time_step",
+    "damping_for",
+    "to_numpy",
+]
 
 
 class Gains(NamedTuple):
@@ -54,11 +62,16 @@ class ActuatorBackend(Protocol):
         """Write gains of shape ``(len(env_ids), joints)``; without ``env_ids``, of all envs."""
 
 
-def to_numpy(values: Any) -> NDArray[np.float64]:
-    """Return an array or tensor of any device as float64 numpy, without a copy where none is needed."""
+def as_numpy(values: Any) -> NDArray[Any]:
+    """Return an array or tensor of any device as numpy, in its own precision, copied only where it must be."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
-    return np.asarray(values, dtype=np.float64)
+    return np.asarray(values)
+
+
+def to_numpy(values: Any) -> NDArray[np.float64]:
+    """Return an array or tensor of any device as float64 numpy, without a copy where none is needed."""
+    return np.asarray(as_numpy(values), dtype=np.float64)
 
 
 def damping_for(

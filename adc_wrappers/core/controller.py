@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .actuators import ActuatorBackend, check_backend_shape, check_time_step, damping_for, to_numpy
+from .actuators import ActuatorBackend, as_numpy, check_backend_shape, check_time_step, damping_for
 from .config import CurriculumConfig
 from .curriculum import ActuatorCurriculum
 from .errors import BackendError, CurriculumError, did_you_mean
@@ -171,8 +171,8 @@ class CurriculumController:
 
     def _compare(self, stiffness: NDArray[np.float64], damping: NDArray[np.float64], complaint: str) -> None:
         for name, want, live in zip(("stiffness", "damping"), (stiffness, damping), self.backend.gains(), strict=True):
-            have = to_numpy(live)
-            if np.array_equal(have, want):
+            have = as_numpy(live)
+            if np.array_equal(have, want.astype(have.dtype, copy=False)):
                 continue
             right = np.abs(have - want) <= _TOLERANCE * want  # false for NaN
             if not right.all():

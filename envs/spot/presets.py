@@ -75,7 +75,7 @@ PRESETS: dict[str, SpotPreset] = {
             "joint_velocity": -1e-2,
         },
         action_scale=0.2,
-        action_limit=float("inf"),
+        action_limit=100.0,  # 20 rad: no limit in effect, but a bounded space, which Stable-Baselines3 demands
         fall_links=("body", "hip", "uleg", "lleg"),
         angular_axes=(0, 2),
         push_axes=(1, 2),
