@@ -279,10 +279,9 @@ def main() -> None:
         )
         remarks = (
             "Cost is the fastest round of the wrapped null env minus the fastest round of the bare one. The cheap env "
-            "is the analytic cart-pole (torch: the same equations on tensors), ten physics steps in a step; a "
-            "legged robot's step takes ten to a hundred times as long. Iterations are closed every 2048, 32 and "
-            "24 steps, gains written and read back included. VecMonitor is compared with the same null env behind the "
-            "same SB3 adapter."
+            "is the analytic cart-pole (torch: the same equations on tensors), ten physics steps in a step. Iterations "
+            "are closed every 2048, 32 and 24 steps, gains written and read back included. VecMonitor is compared with "
+            "the same null env behind the same SB3 adapter."
         )
         command = f"Command: `python benchmarks/overhead.py --write` (`make bench`), {arguments.rounds} rounds."
         paragraphs = ["# Overhead of the wrappers", f"{command} {versions}.", text, remarks]

@@ -260,20 +260,22 @@ def rates(variants: dict[str, Variant], rounds: int) -> dict[str, list[float]]:
 
 
 def memory_per_env(backend: str, few: int, many: int) -> float:
-    """Memory that one more env takes after some steps, MB: this process and its children, measured in fresh ones."""
+    """Memory that one more env takes after some steps, MB: of a fresh process and its children."""
     code = (
-        "import sys, resource, numpy as np; from adc_wrappers import make_env\n"
+        "import os, sys, numpy as np; from pathlib import Path; from adc_wrappers import make_env\n"
         "n = int(sys.argv[2]); env = make_env('spot-handstand', backend=sys.argv[1], num_envs=n); env.reset(seed=0)\n"
         "for _ in range(5): env.step(np.zeros((n, 12), np.float32))\n"
+        "def pages(pid): return int(Path(f'/proc/{pid}/statm').read_text().split()[1])\n"
+        "def parent(pid): return int(Path(f'/proc/{pid}/stat').read_text().rsplit(')')[-1].split()[1])\n"
+        "mine = [p for p in os.listdir('/proc') if p.isdigit() and parent(p) == os.getpid()]\n"
+        "print(sum(map(pages, [os.getpid(), *mine])) * os.sysconf('SC_PAGESIZE') / 2**20)\n"
         "env.close()\n"
-        "own, children = (resource.getrusage(w).ru_maxrss for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))\n"
-        "print(own + 2 * children)\n"
     )
 
     def used(count: int) -> float:
         command = [sys.executable, "-c", code, backend, str(count)]
         answer = subprocess.run(command, capture_output=True, text=True, check=True)
-        return float(answer.stdout.split()[-1]) / 1024
+        return float(answer.stdout.split()[-1])
 
     return (used(many) - used(few)) / (many - few)
 

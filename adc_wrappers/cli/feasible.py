@@ -133,7 +133,8 @@ def _print_presets(console: Console, found: list[StaticStance]) -> None:
             verdict = f"suffices, |a| ≤ {needed:.2f}"
             if needed > 1.0:
                 verdict = f"does not suffice, it takes |a| = {needed:.2f}"
-                verdict += "" if np.isfinite(preset.action_limit) else " (which this preset does not clip)"
+                if preset.action_limit >= needed:
+                    verdict += f" (this preset clips at {preset.action_limit:g})"
             console.print(
                 f"preset {name}, α = {preset.action_scale:g}: at K = {item.stiffness:g} {verdict}", markup=False
             )
