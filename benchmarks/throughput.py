@@ -63,17 +63,17 @@ class Variant(Protocol):
         """Let go."""
 
 
-class OurEnv:
-    """The batched env of this library: observation, reward, termination, randomization and resets included."""
+class Stepped:
+    """Anything with ``reset``, ``step`` and ``close`` over a batch."""
 
-    def __init__(self, backend: str, num_envs: int) -> None:
+    def __init__(self, env: Any, num_envs: int) -> None:
         self.num_envs = num_envs
-        self.env = make_env("spot-handstand", backend=backend, num_envs=num_envs)
+        self.env = env
         self.actions = actions(num_envs)
 
     def prepare(self) -> None:
         """Reset."""
-        self.env.reset(seed=0)
+        self.env.reset()
 
     def play(self) -> None:
         """Step."""
@@ -83,6 +83,11 @@ class OurEnv:
     def close(self) -> None:
         """Close."""
         self.env.close()
+
+
+def our_env(backend: str, num_envs: int) -> Stepped:
+    """The batched env of this library: observation, reward, termination, randomization and resets included."""
+    return Stepped(make_env("spot-handstand", backend=backend, num_envs=num_envs), num_envs)
 
 
 class BareMujoco:
@@ -151,49 +156,15 @@ class SpotMujocoEnv(MujocoEnv):
         return self._observe()
 
 
-class GymnasiumAsync:
+def gymnasium_async(num_envs: int, path: str) -> Stepped:
     """Gymnasium's ``MujocoEnv`` in an ``AsyncVectorEnv``, a process for each env."""
-
-    def __init__(self, num_envs: int, path: str) -> None:
-        self.num_envs = num_envs
-        make = functools.partial(SpotMujocoEnv, path)
-        self.env = AsyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
-        self.actions = actions(num_envs)
-
-    def prepare(self) -> None:
-        """Reset."""
-        self.env.reset(seed=0)
-
-    def play(self) -> None:
-        """Step."""
-        for action in self.actions:
-            self.env.step(action)
-
-    def close(self) -> None:
-        """Close."""
-        self.env.close()
+    make = functools.partial(SpotMujocoEnv, path)
+    return Stepped(AsyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP), num_envs)
 
 
-class Sb3Subproc:
+def sb3_subproc(num_envs: int, path: str) -> Stepped:
     """The same env in SB3's ``SubprocVecEnv``."""
-
-    def __init__(self, num_envs: int, path: str) -> None:
-        self.num_envs = num_envs
-        self.env = SubprocVecEnv([functools.partial(SpotMujocoEnv, path)] * num_envs)
-        self.actions = actions(num_envs)
-
-    def prepare(self) -> None:
-        """Reset."""
-        self.env.reset()
-
-    def play(self) -> None:
-        """Step."""
-        for action in self.actions:
-            self.env.step(action)
-
-    def close(self) -> None:
-        """Close."""
-        self.env.close()
+    return Stepped(SubprocVecEnv([functools.partial(SpotMujocoEnv, path)] * num_envs), num_envs)
 
 
 class BareBullet:
@@ -296,17 +267,17 @@ def measure(rounds: int, num_envs: int, processes: int) -> list[str]:
         Path(path).write_text(spot_mjcf(visuals=False))
         group: dict[str, Variant] = {
             f"bare mj_step, {num_envs} robots, {CORES} threads": BareMujoco(num_envs),
-            f"this library, {num_envs} envs": OurEnv("mujoco", num_envs),
-            f"AsyncVectorEnv of MujocoEnv, {processes} envs": GymnasiumAsync(processes, path),
-            f"SubprocVecEnv of MujocoEnv, {processes} envs": Sb3Subproc(processes, path),
+            f"this library, {num_envs} envs": our_env("mujoco", num_envs),
+            f"AsyncVectorEnv of MujocoEnv, {processes} envs": gymnasium_async(processes, path),
+            f"SubprocVecEnv of MujocoEnv, {processes} envs": sb3_subproc(processes, path),
         }
         lines = rows("MuJoCo", rates(group, rounds), next(iter(group)))
         for variant in group.values():
             variant.close()
     bullet: dict[str, Variant] = {
         "bare stepSimulation, 1 robot": BareBullet(),
-        "this library, 1 env": OurEnv("pybullet", 1),
-        f"this library, {processes} envs": OurEnv("pybullet", processes),
+        "this library, 1 env": our_env("pybullet", 1),
+        f"this library, {processes} envs": our_env("pybullet", processes),
     }
     lines += rows("PyBullet", rates(bullet, rounds), next(iter(bullet)))
     for variant in bullet.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -87,11 +88,19 @@ def test_importing_the_library_loads_no_simulator_and_no_rl_library():
 
 @pytest.mark.slow
 def test_the_wheel_holds_real_files_and_imports_elsewhere(tmp_path):
-    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", str(tmp_path), str(ROOT)]
+    source = tmp_path / "source"  # a copy, because setuptools leaves its build folder in the tree
+    source.mkdir()
+    for name in ("adc_wrappers", "backends", "envs"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True)
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", str(tmp_path), str(source)]
     subprocess.run(pip, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"adc_wrappers/envs/registry.py", "adc_wrappers/backends/base.py", "adc_wrappers/py.typed"} <= set(names)
+    modules = ("envs/registry.py", "backends/base.py", "runs/folder.py", "py.typed")
+    packaged = {f"adc_wrappers/{name}" for name in modules}
+    assert packaged <= set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"adc_wrappers"}
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)

@@ -158,7 +158,7 @@ def test_without_a_screen_the_window_says_what_to_do(spot, monkeypatch):
 
 def test_the_window_shows_spot_only():
     env = make_env("cartpole", backend="analytic")
-    with pytest.raises(BackendError, match="shows Spot, not CartPoleTask"):
+    with pytest.raises(BackendError, match="shows Spot, not CartTask"):
         MujocoWindow(env.task)
 
 
