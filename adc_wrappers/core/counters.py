@@ -131,7 +131,7 @@ class TensorCounter:
         if rows == 0:
             return
         ended = self._ended[:rows]
-        last = (ended * self._times[:rows]).amax(0)
+        last = (ended.view(self._torch.uint8) * self._times[:rows]).amax(0)
         any_end = last > 0
         episodes = self._torch.count_nonzero(ended)
         lengths = ((self._base + last.long() - self._start) * any_end).sum()
