@@ -28,6 +28,7 @@ from stable_baselines3.common.vec_env import VecMonitor
 
 import adc_wrappers
 from adc_wrappers import ActuatorCurriculumWrapper, Gains, make_env
+from adc_wrappers.runs.folder import source_commit
 from adc_wrappers.sb3 import VectorEnvAdapter
 
 Step = Callable[[], Any]
@@ -267,6 +268,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--write", action="store_true", help="write benchmarks/overhead.md")
     arguments = parser.parse_args()
+    begin = time.perf_counter()
     torch.set_num_threads(1)
     header = "| envs | wrapper | cost, µs per step | a cheap env's step, µs | share |\n|---|---|---:|---:|---:|"
     lines = [line for part in (measure_single, measure_batch, measure_tensors) for line in part(arguments.rounds)]
@@ -283,7 +285,10 @@ def main() -> None:
             "are closed every 2048, 32 and 24 steps, gains written and read back included. VecMonitor is compared with "
             "the same null env behind the same SB3 adapter."
         )
-        command = f"Command: `python benchmarks/overhead.py --write` (`make bench`), {arguments.rounds} rounds."
+        command = (
+            f"Command: `python benchmarks/overhead.py --write --rounds {arguments.rounds}` (`make bench`), "
+            f"{time.perf_counter() - begin:.0f} s, commit {source_commit()}."
+        )
         paragraphs = ["# Overhead of the wrappers", f"{command} {versions}.", text, remarks]
         Path(__file__).with_suffix(".md").write_text("\n\n".join(paragraphs) + "\n")
 

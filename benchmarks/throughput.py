@@ -34,6 +34,7 @@ from stable_baselines3.common.vec_env import SubprocVecEnv
 import adc_wrappers
 from adc_wrappers import make_env
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, spot_mjcf, standing_height
+from adc_wrappers.runs.folder import source_commit
 
 WINDOW = 25
 DECIMATION = 10
@@ -293,6 +294,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--write", action="store_true", help="write benchmarks/throughput.md")
     arguments = parser.parse_args()
+    begin = time.perf_counter()
     header = "| engine | variant | policy steps/s | share of bare |\n|---|---|---:|---:|"
     text = "\n".join([header, *measure(arguments.rounds, arguments.num_envs, arguments.processes)])
     memory = ", ".join(f"{name} {memory_per_env(name, 2, many):.2f} MB" for name, many in MEMORY.items())
@@ -303,7 +305,11 @@ def main() -> None:
             f"adc-wrappers {adc_wrappers.__version__}, MuJoCo {mujoco.__version__}, Gymnasium {gym.__version__}, "
             f"Python {platform.python_version()}, {platform.machine()}, {CORES} cores, load {os.getloadavg()[0]:.1f}"
         )
-        command = f"Command: `python benchmarks/throughput.py --write`, {arguments.rounds} rounds. {versions}."
+        options = f"--rounds {arguments.rounds} --num-envs {arguments.num_envs} --processes {arguments.processes}"
+        command = (
+            f"Command: `python benchmarks/throughput.py --write {options}`, actions of seed 0, "
+            f"{time.perf_counter() - begin:.0f} s, commit {source_commit()}. {versions}."
+        )
         Path(__file__).with_suffix(".md").write_text(
             "\n\n".join(["# Throughput of the handstand env", command, text, (__doc__ or "").split("\n\n")[1]]) + "\n"
         )

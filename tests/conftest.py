@@ -6,8 +6,20 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 for folder in (Path(__file__).parent, Path(__file__).parents[1]):  # helpers, examples
     sys.path.insert(0, str(folder))
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("MUJOCO_GL", "egl")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def spot():
+    """One Spot in MuJoCo, not randomized."""
+    from adc_wrappers import make_env
+
+    env = make_env("spot-handstand", backend="mujoco", randomize=False)
+    yield env
+    env.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -11,31 +10,14 @@ import time
 import mujoco
 import numpy as np
 import pytest
+from view_helpers import free_port, session_of
 
 from adc_wrappers import make_env
 from adc_wrappers.backends.spot_model import LINK_NAMES, SPOT, spot_mjcf
 from adc_wrappers.cli import main
 from adc_wrappers.core.errors import BackendError, CurriculumError
-from adc_wrappers.viewing import ViewSession, figure_of, make_action
+from adc_wrappers.viewing import figure_of, make_action
 from adc_wrappers.viewing.figures import shape_quaternion
-
-
-@pytest.fixture
-def spot():
-    env = make_env("spot-handstand", backend="mujoco", randomize=False)
-    yield env
-    env.close()
-
-
-def session_of(env, action=None, **options):
-    return ViewSession(env, make_action(action, env.task), **options)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
 
 # --- drawings --------------------------------------------------------------------------------------------------------
 

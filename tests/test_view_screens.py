@@ -13,29 +13,12 @@ import urllib.request
 
 import numpy as np
 import pytest
+from view_helpers import free_port, session_of
 
 from adc_wrappers import make_env
 from adc_wrappers.backends.spot_model import LINK_NAMES
 from adc_wrappers.core.errors import BackendError, MissingExtraError
-from adc_wrappers.viewing import BrowserView, MujocoWindow, ViewSession, figure_of, make_action
-
-
-@pytest.fixture
-def spot():
-    env = make_env("spot-handstand", backend="mujoco", randomize=False)
-    yield env
-    env.close()
-
-
-def session_of(env, action=None, **options):
-    return ViewSession(env, make_action(action, env.task), **options)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
+from adc_wrappers.viewing import BrowserView, MujocoWindow, figure_of
 
 # --- the page --------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from adc_wrappers.core.files import write_atomically
 from .checkpoint import CheckpointStore
 from .metrics import MetricsFile
 
-__all__ = ["RunFolder", "RunFolderError"]
+__all__ = ["RunFolder", "RunFolderError", "source_commit"]
 
 _PACKAGES = ("adc-wrappers", "gymnasium", "numpy", "torch", "stable-baselines3", "pybullet", "mujoco")
 
@@ -92,13 +92,13 @@ def _versions() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    commit = _git_commit()
+    commit = source_commit()
     if commit:
         found["commit"] = commit
     return found
 
 
-def _git_commit() -> str | None:
+def source_commit() -> str | None:
     """Return the commit of the library's source tree, marked if it has changes; None outside a checkout."""
     source = Path(__file__).resolve().parent
     command = ["git", "-C", str(source), "describe", "--always", "--dirty", "--abbrev=12"]
