@@ -161,7 +161,7 @@ def test_every_override_exists_in_its_config():
     import dataclasses
 
     from adc_wrappers import CurriculumConfig
-    from adc_wrappers.sb3.presets import PpoConfig
+    from adc_wrappers.training import PpoConfig
 
     for options, config in ((CurriculumOptions, CurriculumConfig), (PpoOptions, PpoConfig)):
         known = {field.name for field in dataclasses.fields(config)}

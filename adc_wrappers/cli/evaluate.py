@@ -43,15 +43,16 @@ def evaluate_run(folder: RunFolder, *, episodes: int, seed: int) -> dict[str, An
     """Evaluate, write ``eval.json`` and ``eval.csv`` into the run folder, and return the summary."""
     from adc_wrappers.envs.registry import make_env
     from adc_wrappers.runs.evaluation import evaluate
-    from adc_wrappers.sb3.training import load_policy
+    from adc_wrappers.training import load_trained
 
-    config, policy, steps = load_policy(folder)
+    policy = load_trained(folder)
+    config = policy.config
     envs = make_env(config.task, backend=config.backend, num_envs=min(_BATCH, max(1, episodes)), **config.settings)
     try:
         result = evaluate(policy, envs, config.curriculum, episodes=episodes, seed=seed)
     finally:
         envs.close()
-    summary = {"steps": steps, "seed": seed, **result.summary()}
+    summary = {"steps": policy.steps, "seed": seed, **result.summary()}
     folder.write_json("eval.json", summary)
     result.write_csv(folder.path / "eval.csv")
     return summary

@@ -96,6 +96,27 @@ class PpoOptions:
     hidden: tuple[int, ...] | None = None
     """Hidden layers."""
 
+    clip_value: bool | None = None
+    """Clip the value loss too."""
+
+    reward_scale: float | None = None
+    """Factor on the reward that the algorithm sees."""
+
+    min_std: float | None = None
+    """Lower bound of the policy's standard deviation."""
+
+    sideways_std: float | None = None
+    """Initial standard deviation of the antisymmetric half of a mirrored policy."""
+
+    mirrored: bool | None = None
+    """Use the task's left-right symmetry."""
+
+    scale_observations: bool | None = None
+    """Multiply observations by the task's fixed scales."""
+
+    output_gain: float | None = None
+    """Factor on the initial weights of the policy's last layer."""
+
 
 def given(options: Any) -> dict[str, Any]:
     """Return the options that were given."""

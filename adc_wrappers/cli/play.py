@@ -36,12 +36,13 @@ class Play:
         """Play."""
         from adc_wrappers.envs.registry import make_env
         from adc_wrappers.runs.recording import check_format, play_episode, record_episode
-        from adc_wrappers.sb3.training import load_policy
+        from adc_wrappers.training import load_trained
 
         console = Console(highlight=False, soft_wrap=True)
         if self.out is not None:
             check_format(self.out)
-        config, policy, _ = load_policy(RunFolder.open(self.run_folder))
+        policy = load_trained(RunFolder.open(self.run_folder))
+        config = policy.config
         mode = "human" if self.out is None else "rgb_array"
         env = make_env(config.task, backend=config.backend, render_mode=mode, **config.settings)
         try:

@@ -19,7 +19,7 @@ from .overrides import CurriculumOptions, PpoOptions, given, parse_settings
 from .progress import TrainingProgress
 
 if TYPE_CHECKING:
-    from adc_wrappers.sb3.training import TrainConfig
+    from adc_wrappers.training import TrainConfig
 
 __all__ = ["Train"]
 
@@ -33,6 +33,12 @@ class Train:
 
     backend: str | None = None
     """Engine; by default the task's first."""
+
+    recipe: str | None = None
+    """Named settings to start from; by default the task's own. `paper` has the paper's PPO."""
+
+    trainer: Literal["sb3", "rsl_rl"] | None = None
+    """Who trains: Stable-Baselines3 or RSL-RL; by default as the recipe says."""
 
     steps: int | None = None
     """Env steps of the whole training; by default the task's preset. A resumed run may be given more."""
@@ -74,7 +80,7 @@ class Train:
         """Train."""
         find_task(self.task)  # a mistyped name is answered before the slow imports
         from adc_wrappers.runs.plots import plot_runs
-        from adc_wrappers.sb3.training import train
+        from adc_wrappers.training import trainer_module
 
         console = Console(highlight=False, soft_wrap=True)
         config, folder, resumed = self._prepare()
@@ -84,7 +90,7 @@ class Train:
         if resumed:
             console.print(f"resuming {folder.path} at {done:,} steps")
         with TrainingProgress(console, config.ppo.total_steps, done) as progress:
-            train(config, folder, resume=resumed, reporter=progress)
+            trainer_module(config.trainer).train(config, folder, resume=resumed, reporter=progress)
         if self.eval_episodes:
             print_evaluation(console, evaluate_run(folder, episodes=self.eval_episodes, seed=config.seed + 10_000))
         picture, table = plot_runs([folder], folder.plots / "curriculum.png")
@@ -93,7 +99,7 @@ class Train:
 
     def _prepare(self) -> tuple[TrainConfig, RunFolder, bool]:
         """Return the config and the run folder, and whether the run goes on with an earlier part."""
-        from adc_wrappers.sb3.training import TrainConfig
+        from adc_wrappers.training import TrainConfig
 
         spec = find_task(self.task)
         if self.resume and self.overwrite:
@@ -115,16 +121,10 @@ class Train:
         return Path("runs") / f"{self.task}-{self.backend or first_backend}-{driver}-seed{self.seed or 0}"
 
     def _new_config(self, first_backend: str) -> TrainConfig:
-        from adc_wrappers.sb3.training import TrainConfig, default_ppo, recommended_curriculum
+        from adc_wrappers.training import default_config
 
-        backend = self.backend or first_backend
-        settings = parse_settings(self.set)
-        recommended = recommended_curriculum(self.task, backend, settings)
-        base = TrainConfig(
-            task=self.task,
-            backend=backend,
-            curriculum=dataclasses.replace(recommended, seed=self.seed or 0),
-            ppo=default_ppo(self.task),
+        base = default_config(
+            self.task, self.backend or first_backend, parse_settings(self.set), recipe=self.recipe, seed=self.seed or 0
         )
         return self._apply(base)
 
@@ -137,14 +137,17 @@ class Train:
             ppo_changes["num_envs"] = self.num_envs
         changes: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("backend", "workers", "seed", "checkpoint_every")
+            for name in ("backend", "trainer", "workers", "seed", "checkpoint_every")
             if getattr(self, name) is not None
         }
+        if self.trainer == "rsl_rl" and self.workers is None:
+            changes["workers"] = "batch"
         if self.set:
             changes["settings"] = {**base.settings, **parse_settings(self.set)}
         config = dataclasses.replace(base, task=self.task, ppo=dataclasses.replace(base.ppo, **ppo_changes), **changes)
         schedule = given(self.curriculum)
-        if base.curriculum.total_iterations is None and ("hold_share" in schedule or schedule.get("driver") == "time"):
+        timed = config.curriculum.hold_share > 0.0 or "hold_share" in schedule or schedule.get("driver") == "time"
+        if timed and (not self.resume or config.curriculum.total_iterations is None):
             schedule["total_iterations"] = config.iterations
         return dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **schedule))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import tyro
+from numpy.typing import NDArray
 from rich.console import Console
 
 from adc_wrappers.core.errors import did_you_mean
@@ -78,11 +79,13 @@ class View:
             )
         settings = parse_settings(self.set)
         if is_run:
-            from adc_wrappers.sb3.training import load_policy
+            from adc_wrappers.training import load_trained
 
-            config, policy, steps = load_policy(RunFolder.open(Path(self.target)))
+            trained = load_trained(RunFolder.open(Path(self.target)))
+            config = trained.config
+            policy: Callable[[NDArray[np.float32]], NDArray[np.float32]] = trained
             env = make_env(config.task, backend=self.backend or config.backend, **{**config.settings, **settings})
-            curriculum, title = config.curriculum, f"{config.task}, {steps:,} steps"
+            curriculum, title = config.curriculum, f"{config.task}, {trained.steps:,} steps"
         else:
             env = make_env(self.target, backend=self.backend, **settings)
             curriculum, title = env.adc_config, self.target

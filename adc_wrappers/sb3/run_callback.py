@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import time
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,18 +14,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from adc_wrappers.runs import Checkpoint, RunFolder
+from adc_wrappers.training.progress import ProgressReporter
+from adc_wrappers.training.trained import read_tensors, tensor_bytes
 
 from .schedules import KLAdaptiveLearningRate
 from .vec_env import find_curriculum
 
-__all__ = ["ProgressReporter", "RunCallback", "load_parameters", "restore"]
-
-
-class ProgressReporter(Protocol):
-    """Is told how far a run is."""
-
-    def update(self, steps: int, row: dict[str, float]) -> None:
-        """Take note of an iteration's end; ``row`` is the one written to ``metrics.csv``."""
+__all__ = ["RunCallback", "load_parameters", "restore"]
 
 
 class RunCallback(BaseCallback):
@@ -103,20 +97,14 @@ class RunCallback(BaseCallback):
         }
         return {
             "state.json": json.dumps(state).encode(),
-            "parameters.pt": _torch_bytes(self.model.get_parameters()),
-            "torch_rng.pt": _torch_bytes(torch.get_rng_state()),
+            "parameters.pt": tensor_bytes(self.model.get_parameters()),
+            "torch_rng.pt": tensor_bytes(torch.get_rng_state()),
         }
-
-
-def _torch_bytes(value: Any) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    return buffer.getvalue()
 
 
 def load_parameters(model: PPO, checkpoint: Checkpoint) -> None:
     """Load policy and optimizer; only tensors are read, no pickled code."""
-    parameters = torch.load(io.BytesIO(checkpoint.files["parameters.pt"]), weights_only=True)
+    parameters = read_tensors(checkpoint, "parameters.pt")
     model.set_parameters(parameters, exact_match=True)
 
 
@@ -137,4 +125,4 @@ def restore(model: PPO, venv: VecEnv, schedule: KLAdaptiveLearningRate, folder: 
     numpy_state = state["numpy_rng"]
     numpy_state["state"]["key"] = np.array(numpy_state["state"]["key"], dtype=np.uint32)
     np.random.set_state(numpy_state)  # noqa: NPY002
-    torch.set_rng_state(torch.load(io.BytesIO(checkpoint.files["torch_rng.pt"]), weights_only=True))
+    torch.set_rng_state(read_tensors(checkpoint, "torch_rng.pt"))

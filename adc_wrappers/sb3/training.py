@@ -2,110 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecMonitor
 
-from adc_wrappers.core import CurriculumConfig, CurriculumError
-from adc_wrappers.core.errors import did_you_mean
-from adc_wrappers.envs.registry import find_task, make_env
-from adc_wrappers.runs import RunFolder
+from adc_wrappers.core import CurriculumError
+from adc_wrappers.envs.registry import make_env
+from adc_wrappers.runs import Checkpoint, RunFolder
+from adc_wrappers.training.config import TrainConfig
+from adc_wrappers.training.ppo import PpoConfig
+from adc_wrappers.training.progress import ProgressReporter
 
 from .callbacks import CurriculumCallback
-from .presets import PPO_PRESETS, PpoConfig
-from .run_callback import ProgressReporter, RunCallback, load_parameters, restore
+from .run_callback import RunCallback, load_parameters, restore
 from .schedules import KLAdaptiveCallback, KLAdaptiveLearningRate
 from .vec_env import ActuatorCurriculumVecEnv
 from .vector_adapter import VectorEnvAdapter
 
-__all__ = ["TrainConfig", "load_policy", "recommended_curriculum", "train"]
+__all__ = ["load_module", "train"]
 
-WORKERS = ("dummy", "subproc", "batch")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainConfig:
-    """Everything that decides a run."""
-
-    task: str
-    """Name of the task."""
-
-    backend: str
-    """Engine."""
-
-    workers: str = "dummy"
-    """``"dummy"``: envs one after another in this process, ``"subproc"``: a process each, ``"batch"``: a vector env."""
-
-    seed: int = 0
-    """Seed of envs, policy and curriculum."""
-
-    curriculum: CurriculumConfig
-    """The curriculum."""
-
-    ppo: PpoConfig
-    """The algorithm."""
-
-    settings: dict[str, Any] = field(default_factory=dict)
-    """The task's own settings."""
-
-    checkpoint_every: int = 1
-    """Iterations between two checkpoints."""
-
-    trainer: str = "sb3"
-    """Which adapter trains."""
-
-    def __post_init__(self) -> None:
-        find_task(self.task)
-        if self.workers not in WORKERS:
-            raise CurriculumError(f"unknown workers {self.workers!r}. {did_you_mean(self.workers, WORKERS)}")
-        if self.checkpoint_every < 1:
-            raise CurriculumError(f"checkpoint_every: expected at least 1, got {self.checkpoint_every}.")
-        ppo = self.ppo
-        if min(ppo.total_steps, ppo.num_envs, ppo.n_steps, ppo.batch_size, ppo.n_epochs) < 1:
-            raise CurriculumError(f"expected positive counts in the PPO settings, got {ppo}.")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready values."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        values["curriculum"] = self.curriculum.to_dict()
-        values["ppo"] = dataclasses.asdict(self.ppo) | {"hidden": list(self.ppo.hidden)}
-        return values
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
-        """Build the config that :meth:`to_dict` wrote."""
-        ppo = dict(values["ppo"])
-        ppo["hidden"] = tuple(ppo["hidden"])
-        return cls(
-            **{
-                **values,
-                "curriculum": CurriculumConfig.from_dict(values["curriculum"]),
-                "ppo": PpoConfig(**ppo),
-            }
-        )
-
-    @property
-    def iterations(self) -> int:
-        """Number of iterations in the whole training."""
-        return -(-self.ppo.total_steps // (self.ppo.n_steps * self.ppo.num_envs))
-
-
-def recommended_curriculum(task: str, backend: str, settings: dict[str, Any]) -> CurriculumConfig:
-    """Return the curriculum that a task recommends."""
-    env = make_env(task, backend=backend, **settings)
-    config: CurriculumConfig = env.adc_config
-    env.close()
-    return config
+_RSL_RL_ONLY = ("min_std", "sideways_std", "mirrored", "scale_observations", "output_gain", "reward_scale")
 
 
 def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: ProgressReporter) -> PPO:
@@ -120,6 +44,7 @@ def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: Pro
     Returns:
         The trained model; its last state is in the newest checkpoint too.
     """
+    _refuse_unknown(config.ppo)
     torch.set_num_threads(1)
     venv = make_training_env(config)
     try:
@@ -173,6 +98,7 @@ def build_model(config: TrainConfig, env: VecEnv, schedule: KLAdaptiveLearningRa
         gamma=ppo.gamma,
         gae_lambda=ppo.gae_lambda,
         clip_range=ppo.clip_range,
+        clip_range_vf=ppo.clip_range if ppo.clip_value else None,
         ent_coef=ppo.entropy_coef,
         vf_coef=ppo.value_coef,
         max_grad_norm=ppo.max_grad_norm,
@@ -185,22 +111,48 @@ def build_model(config: TrainConfig, env: VecEnv, schedule: KLAdaptiveLearningRa
     )
 
 
-def load_policy(folder: RunFolder) -> tuple[TrainConfig, Callable[[NDArray[np.float32]], NDArray[np.float32]], int]:
-    """Load a run's newest policy: its config, a deterministic function of observations, and its env steps."""
-    config = TrainConfig.from_dict(folder.config())
-    checkpoint = folder.checkpoints.load_latest()
+def load_module(config: TrainConfig, checkpoint: Checkpoint) -> torch.nn.Module:
+    """Return the policy of a checkpoint: from observations to the mean action, clipped to the action space."""
     env = VectorEnvAdapter(make_env(config.task, backend=config.backend, num_envs=1, **config.settings))
     model = build_model(config, env, config.ppo.learning_rate)
     load_parameters(model, checkpoint)
     env.close()
-
-    def policy(observation: NDArray[np.float32]) -> NDArray[np.float32]:
-        action, _ = model.predict(observation, deterministic=True)
-        return np.asarray(action, dtype=np.float32)
-
-    return config, policy, checkpoint.step
+    return DeterministicPolicy(model)
 
 
-def default_ppo(task: str) -> PpoConfig:
-    """Return the PPO settings that a task trains with by default."""
-    return PPO_PRESETS.get(task, PpoConfig())
+class DeterministicPolicy(torch.nn.Module):
+    """The mean action of an SB3 policy, clipped to the action space.
+
+    Args:
+        model: A PPO with a Gaussian policy over a box.
+    """
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def __init__(self, model: PPO) -> None:
+        super().__init__()
+        space = model.action_space
+        if not isinstance(space, gym.spaces.Box):
+            raise TypeError(f"expected a policy over a box of actions, got {space}.")
+        self.policy = model.policy
+        self.policy.set_training_mode(False)
+        self.register_buffer("low", torch.as_tensor(space.low))
+        self.register_buffer("high", torch.as_tensor(space.high))
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        """Return the actions for a batch of observations."""
+        policy = self.policy
+        features: Any = policy.extract_features(observation, policy.pi_features_extractor)
+        latent = policy.mlp_extractor.forward_actor(features)
+        return torch.clamp(policy.action_net(latent), self.low, self.high)
+
+
+def _refuse_unknown(ppo: PpoConfig) -> None:
+    """Raise if a setting that this trainer does not have was changed."""
+    plain = PpoConfig()
+    changed = [name for name in _RSL_RL_ONLY if getattr(ppo, name) != getattr(plain, name)]
+    if changed:
+        raise CurriculumError(
+            f"trainer 'sb3' has no {', '.join(changed)}. Leave the option out, or train with --trainer rsl_rl."
+        )

@@ -1,0 +1,93 @@
+"""Everything that decides a training run, whoever trains."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from adc_wrappers.core import CurriculumConfig, CurriculumError
+from adc_wrappers.core.errors import did_you_mean
+from adc_wrappers.envs.registry import find_task, make_env
+
+from .ppo import PpoConfig
+
+__all__ = ["TRAINERS", "WORKERS", "TrainConfig", "recommended_curriculum"]
+
+TRAINERS = ("sb3", "rsl_rl")
+"""Adapters that ``adc train`` can train with."""
+
+WORKERS = ("dummy", "subproc", "batch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Everything that decides a run."""
+
+    task: str
+    """Name of the task."""
+
+    backend: str
+    """Engine."""
+
+    trainer: str = "sb3"
+    """Which adapter trains, of :data:`TRAINERS`."""
+
+    workers: str = "dummy"
+    """``"dummy"``: envs one after another in this process, ``"subproc"``: a process each, ``"batch"``: a vector env."""
+
+    seed: int = 0
+    """Seed of envs, policy and curriculum."""
+
+    curriculum: CurriculumConfig
+    """The curriculum."""
+
+    ppo: PpoConfig
+    """The algorithm."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    """The task's own settings."""
+
+    checkpoint_every: int = 1
+    """Iterations between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        find_task(self.task)
+        for name, known in (("trainer", TRAINERS), ("workers", WORKERS)):
+            value = getattr(self, name)
+            if value not in known:
+                raise CurriculumError(f"unknown {name} {value!r}. {did_you_mean(value, known)}")
+        if self.trainer == "rsl_rl" and self.workers != "batch":
+            raise CurriculumError(
+                f"trainer 'rsl_rl' steps one vector env: expected workers 'batch', got {self.workers!r}."
+            )
+        if self.checkpoint_every < 1:
+            raise CurriculumError(f"checkpoint_every: expected at least 1, got {self.checkpoint_every}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready values."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values["curriculum"] = self.curriculum.to_dict()
+        values["ppo"] = dataclasses.asdict(self.ppo) | {"hidden": list(self.ppo.hidden)}
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
+        """Build the config that :meth:`to_dict` wrote."""
+        ppo = dict(values["ppo"])
+        ppo["hidden"] = tuple(ppo["hidden"])
+        curriculum = CurriculumConfig.from_dict(values["curriculum"])
+        return cls(**{**values, "curriculum": curriculum, "ppo": PpoConfig(**ppo)})
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations in the whole training."""
+        return self.ppo.iterations
+
+
+def recommended_curriculum(task: str, backend: str, settings: dict[str, Any]) -> CurriculumConfig:
+    """Return the curriculum that a task recommends."""
+    env = make_env(task, backend=backend, **settings)
+    config: CurriculumConfig = env.adc_config
+    env.close()
+    return config

@@ -1,0 +1,109 @@
+"""Settings of PPO, the same words for every trainer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from adc_wrappers.core.errors import CurriculumError
+
+__all__ = ["PpoConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PpoConfig:
+    """Settings of PPO; the defaults are the paper's."""
+
+    total_steps: int = 1_000_000
+    """Env steps of the whole training, summed over envs."""
+
+    num_envs: int = 8
+    """Envs that are stepped together."""
+
+    n_steps: int = 24
+    """Policy steps per env in one iteration."""
+
+    batch_size: int = 48
+    """Samples in a minibatch; the paper counts minibatches (4)."""
+
+    n_epochs: int = 5
+    """Passes over an iteration's samples."""
+
+    gamma: float = 0.99
+    """Discount factor."""
+
+    gae_lambda: float = 0.95
+    """λ of the advantage estimate."""
+
+    learning_rate: float = 1e-3
+    """Where the learning rate begins; it then follows the KL divergence."""
+
+    target_kl: float = 0.01
+    """KL divergence that the learning rate aims at: per iteration with SB3, per minibatch with RSL-RL."""
+
+    max_learning_rate: float = 1e-2
+    """Upper bound of the learning rate; with RSL-RL, whose own is 1e-2, it is applied after every iteration."""
+
+    clip_range: float = 0.2
+    """Ratio clip."""
+
+    clip_value: bool = True
+    """Clip the value loss at ``clip_range`` too. Returns that are large beside it then learn slowly."""
+
+    entropy_coef: float = 0.0025
+    """Entropy loss scale."""
+
+    value_coef: float = 0.5
+    """Value loss scale."""
+
+    max_grad_norm: float = 1.0
+    """Gradient norm clip."""
+
+    initial_std: float = 1.0
+    """Initial standard deviation of the policy."""
+
+    hidden: tuple[int, ...] = (512, 256, 128)
+    """Hidden layers of the policy and of the value network, ELU between them."""
+
+    reward_scale: float = 1.0
+    """Factor on the reward that the algorithm sees; returns in logs and evaluations are without it."""
+
+    min_std: float = 1e-6
+    """Lower bound of the policy's standard deviation. RSL-RL only."""
+
+    sideways_std: float | None = None
+    """Initial standard deviation of the antisymmetric half of a mirrored policy; by default ``initial_std``. RSL-RL
+    only."""
+
+    mirrored: bool = False
+    """Use the task's left-right symmetry: what the policy does in a mirrored state is the mirrored action, exactly, and
+    exploration has symmetric and antisymmetric parts of their own. RSL-RL only."""
+
+    scale_observations: bool = False
+    """Multiply observations by the task's fixed scales before the networks see them. RSL-RL only."""
+
+    output_gain: float = 1.0
+    """Factor on the initial weights of the policy's last layer; a small one begins at the nominal pose. RSL-RL only."""
+
+    def __post_init__(self) -> None:
+        counts = (self.total_steps, self.num_envs, self.n_steps, self.batch_size, self.n_epochs)
+        if min(counts) < 1 or not self.hidden or min(self.hidden) < 1:
+            raise CurriculumError(f"expected positive counts in the PPO settings, got {self}.")
+        for name in ("learning_rate", "max_learning_rate", "target_kl", "clip_range", "initial_std", "reward_scale"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value > 0.0):
+                raise CurriculumError(f"ppo.{name}: expected a positive number, got {value}.")
+        for name in ("gamma", "gae_lambda"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise CurriculumError(f"ppo.{name}: expected a number in [0, 1], got {getattr(self, name)}.")
+
+    @property
+    def iteration_steps(self) -> int:
+        """Env steps of one iteration, summed over envs."""
+        return self.n_steps * self.num_envs
+
+    @property
+    def iterations(self) -> int:
+        """Iterations in the whole training."""
+        return -(-self.total_steps // self.iteration_steps)

@@ -1,0 +1,127 @@
+"""How each task trains by default, and the paper's own settings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from adc_wrappers.core import CurriculumError
+from adc_wrappers.core.errors import did_you_mean
+
+from .config import TrainConfig, recommended_curriculum
+from .ppo import PpoConfig
+
+__all__ = ["PAPER_PPO", "RECIPES", "Recipe", "default_config", "find_recipe"]
+
+PAPER_PPO = PpoConfig(
+    total_steps=10_000 * 24 * 4096, num_envs=4096, n_steps=24, batch_size=24 * 4096 // 4, initial_std=1.0
+)
+"""Tables "PPO Configuration" and "Network Configuration" of the paper: 10,000 iterations of 24 × 4096 samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to train a task."""
+
+    trainer: str
+    """Which adapter trains."""
+
+    workers: str
+    """How envs are stepped."""
+
+    ppo: PpoConfig
+    """The algorithm."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the task that go with it."""
+
+    curriculum: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the curriculum that differ from what the task recommends."""
+
+    checkpoint_every: int = 1
+    """Iterations between two checkpoints."""
+
+
+_SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
+
+RECIPES: dict[str, dict[str, Recipe]] = {
+    "cartpole": {
+        "default": Recipe(
+            trainer="sb3",
+            workers="dummy",
+            ppo=PpoConfig(
+                total_steps=250_000,
+                num_envs=8,
+                n_steps=256,
+                batch_size=512,
+                n_epochs=10,
+                max_learning_rate=3e-3,
+                clip_value=False,
+                entropy_coef=0.0,
+                hidden=(64, 64),
+            ),
+        ),
+    },
+    "double-cartpole": {
+        "default": Recipe(
+            trainer="sb3",
+            workers="dummy",
+            ppo=PpoConfig(
+                total_steps=1_000_000,
+                num_envs=64,
+                n_steps=64,
+                batch_size=1024,
+                n_epochs=10,
+                max_learning_rate=1e-3,
+                clip_value=False,
+                entropy_coef=0.0,
+                initial_std=0.5,
+                hidden=(64, 64),
+            ),
+        ),
+    },
+}
+"""Recipes by task and name; the first is what ``adc train`` takes."""
+
+
+def find_recipe(task: str, name: str | None = None) -> Recipe:
+    """Return a task's recipe by name, or its default."""
+    known = {"default": _SB3_DEFAULT, **RECIPES.get(task, {})}
+    known["paper"] = Recipe(trainer="rsl_rl", workers="batch", ppo=PAPER_PPO, checkpoint_every=50)
+    chosen = "default" if name is None else name
+    if chosen not in known:
+        raise CurriculumError(f"the task {task!r} has no recipe {chosen!r}. {did_you_mean(chosen, known)}")
+    return known[chosen]
+
+
+def default_config(
+    task: str, backend: str, settings: dict[str, Any] | None = None, *, recipe: str | None = None, seed: int = 0
+) -> TrainConfig:
+    """Return the config that a task trains with unless told otherwise.
+
+    Args:
+        task: Name of the task.
+        backend: Engine.
+        settings: Settings of the task; they win over the recipe's.
+        recipe: Name of a recipe; ``"paper"`` has the paper's PPO.
+        seed: Seed of envs, policy and curriculum.
+    """
+    chosen = find_recipe(task, recipe)
+    merged = {**chosen.settings, **(settings or {})}
+    schedule = dict(chosen.curriculum)
+    if schedule.get("hold_share") or schedule.get("driver") == "time":
+        schedule.setdefault("total_iterations", chosen.ppo.iterations)
+    recommended = recommended_curriculum(task, backend, merged)
+    return TrainConfig(
+        task=task,
+        backend=backend,
+        trainer=chosen.trainer,
+        workers=chosen.workers,
+        seed=seed,
+        curriculum=dataclasses.replace(recommended, seed=seed, **schedule),
+        ppo=chosen.ppo,
+        settings=merged,
+        checkpoint_every=chosen.checkpoint_every,
+    )
