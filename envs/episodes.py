@@ -51,7 +51,9 @@ class EpisodeRunner:
         self._elapsed += 1
         observation = task.observe()
         terms = task.reward_terms()
-        reward = np.sum(list(terms.values()), axis=0)
+        reward = np.zeros(len(observation))
+        for term in terms.values():
+            reward += term
         terminated = task.terminated()
         holds = task.holds()
         self._held = np.where(holds, self._held + 1, 0)
