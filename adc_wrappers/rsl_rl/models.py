@@ -1,7 +1,5 @@
 """Networks that know their task: fixed observation scales, and left-right symmetry that holds exactly."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
