@@ -81,6 +81,13 @@ class Task(ABC):
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return a picture of one env."""
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return what training has changed in the task, as JSON-ready values; it goes into the checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned."""
+
     def close(self) -> None:
         """Release the physics."""
         close: Any = getattr(self.backend, "close", None)
