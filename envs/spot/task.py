@@ -90,7 +90,7 @@ class SpotStandTask(Task):
         """Push robots whose time has come, and hold the joint targets for one policy step."""
         self._randomization.maybe_push(self._rng)
         self._before = self._snapshot()
-        self._action = np.clip(actions.astype(np.float64), -self.action_limit, self.action_limit)
+        self._action = actions.astype(np.float64).clip(-self.action_limit, self.action_limit)
         self.backend.advance(self.backend.nominal_pose + self.action_scale * self._action)
 
     def _snapshot(self) -> RewardInputs:
@@ -135,8 +135,8 @@ class SpotStandTask(Task):
     def holds(self) -> NDArray[np.bool_]:
         """Return which robots are in the stance now."""
         state = self.backend.state()
-        upright = tilt(state, self.stance.gravity) < SUCCESS_TILT
-        return np.asarray(upright & only_contact(state, self._support))
+        upright = np.asarray(tilt(state, self.stance.gravity) < SUCCESS_TILT)
+        return np.asarray(upright & only_contact(state, self._support)) if upright.any() else upright
 
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return the randomized parameters of every env."""
