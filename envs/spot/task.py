@@ -94,7 +94,7 @@ class SpotStandTask(Task):
         """Push robots whose time has come, and hold the joint targets for one policy step."""
         self._randomization.maybe_push(self._rng)
         self._before = self._snapshot()
-        self._action = np.clip(actions.astype(np.float64), -self.action_limit, self.action_limit)
+        self._action = actions.astype(np.float64).clip(-self.action_limit, self.action_limit)
         self.backend.advance(self.backend.nominal_pose + self.action_scale * self._action)
 
     def _snapshot(self) -> RewardInputs:
@@ -130,7 +130,8 @@ class SpotStandTask(Task):
             angular_axes=self._angular_axes,
             policy_step=self.policy_step,
         )
-        self._fall_cost.note(self.holds())
+        if self._fall_cost.eases:
+            self._fall_cost.note(self.holds())
         return {
             name: (-self._fall_cost.now if name == "fall" else self._weights[name]) * value
             for name, value in raw.items()
