@@ -9,5 +9,5 @@ class PolicyFileError(ValueError):
     """A policy file that is missing, broken, foreign, or does not say what is needed to run it."""
 
 
-class PolicyOutputError(RuntimeError):
+class PolicyOutputError(ValueError):
     """A policy that was given, or gave, numbers that are not finite."""

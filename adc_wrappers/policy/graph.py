@@ -14,6 +14,7 @@ from .errors import PolicyFileError
 
 try:
     import onnx
+    from google.protobuf.message import DecodeError
     from onnx import numpy_helper
 except ImportError as error:
     raise MissingExtraError("onnx", "export", "Reading a policy file") from error
@@ -29,7 +30,7 @@ def parse(content: bytes) -> onnx.ModelProto:
     """
     try:
         model = onnx.load_from_string(content)
-    except Exception as error:  # protobuf's DecodeError has no stable home
+    except DecodeError as error:
         raise PolicyFileError(f"expected an ONNX file, got something that cannot be read as one ({error}).") from error
     if not model.graph.node:
         raise PolicyFileError("expected an ONNX file with a network in it, got one without; is it cut off?")

@@ -16,6 +16,7 @@ from .metadata import METADATA_KEY, PolicyMetadata
 
 try:
     import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as states
 except ImportError as error:
     raise MissingExtraError("onnxruntime", "export", "Running a policy file") from error
 
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["Policy", "load"]
 
 _PROBE_BATCH = 3
+
+_RUNTIME_ERRORS = (
+    states.Fail,
+    states.InvalidArgument,
+    states.InvalidGraph,
+    states.InvalidProtobuf,
+    states.NotImplemented,
+    states.RuntimeException,
+)
+"""What onnxruntime raises; its exceptions have no base of their own."""
 
 
 class Policy:
@@ -58,7 +69,7 @@ class Policy:
         expected = (_PROBE_BATCH, len(self.metadata.joint_names))
         try:
             actions = self._session.run(None, {self._input: zeros})[0]
-        except Exception as error:  # onnxruntime's exceptions have no common base of their own
+        except _RUNTIME_ERRORS as error:
             raise PolicyFileError(f"the network cannot be run: {error}") from error
         if actions.shape != expected or not np.isfinite(actions).all():
             raise PolicyFileError(
@@ -136,7 +147,7 @@ def _session(content: bytes, threads: int) -> Any:
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's exceptions have no common base of their own
+    except _RUNTIME_ERRORS as error:
         raise PolicyFileError(f"onnxruntime does not accept the network: {error}") from error
 
 
