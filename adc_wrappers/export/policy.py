@@ -17,8 +17,8 @@ from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.core.joints import JointValues, normalize_joint_values, resolve_joint_values
 from adc_wrappers.envs.deployment import Deployment
-from adc_wrappers.policy import FORMAT, METADATA_KEY, VERSION, Policy, PolicyFileError, PolicyMetadata, TrainingRecord
-from adc_wrappers.policy.graph import weights_digest
+from adc_wrappers.policy import FORMAT, VERSION, Policy, PolicyFileError, PolicyMetadata, TrainingRecord
+from adc_wrappers.policy.graph import network_digest
 
 from .errors import ExportError
 from .live import find_controller, find_deployment, read_target_gains
@@ -116,7 +116,7 @@ def export_policy(
         curriculum=dict(curriculum if curriculum is not None else controller.curriculum.state_dict()),
         training=TrainingRecord(config=None if config is None else config.to_dict(), steps=steps, commit=commit),
         library_version=adc_wrappers.__version__,
-        weights_sha256=weights_digest(model),
+        network_sha256=network_digest(model),
     )
     _describe(model, metadata)
     content = model.SerializeToString()
@@ -142,7 +142,6 @@ def _describe(model: onnx.ModelProto, metadata: PolicyMetadata) -> None:
     config = metadata.training.config or {}
     unknown = "unknown: ask who commissions the robot"
     entries = {
-        METADATA_KEY: metadata.to_json(),
         "adc.format": f"{FORMAT} {VERSION}",
         "adc.task": str(config.get("task", "")),
         "adc.joint_names": " ".join(metadata.joint_names),
@@ -153,6 +152,7 @@ def _describe(model: onnx.ModelProto, metadata: PolicyMetadata) -> None:
         else unknown,
         "adc.commanded_damping": json.dumps(metadata.commanded_damping) if metadata.commanded_damping else unknown,
         "adc.policy_rate_hz": f"{metadata.policy_rate:g}",
+        **metadata.entries(),
     }
     for key, value in entries.items():
         model.metadata_props.add(key=key, value=value)

@@ -4,10 +4,11 @@ Needs numpy, onnx and onnxruntime; torch only to write them (:mod:`adc_wrappers.
 """
 
 from .errors import PolicyFileError, PolicyOutputError
-from .metadata import FORMAT, METADATA_KEY, VERSION, PolicyMetadata, TrainingRecord
+from .metadata import DIGEST_KEY, FORMAT, METADATA_KEY, VERSION, PolicyMetadata, TrainingRecord
 from .runtime import Policy, load
 
 __all__ = [
+    "DIGEST_KEY",
     "FORMAT",
     "METADATA_KEY",
     "VERSION",

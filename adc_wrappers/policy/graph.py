@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("onnx", "export", "Reading a policy file") from error
 
-__all__ = ["check_sizes", "check_weights", "metadata_text", "parse", "weights_digest"]
+__all__ = ["check_network", "check_sizes", "metadata_entries", "network_digest", "parse"]
 
 
 def parse(content: bytes) -> onnx.ModelProto:
@@ -42,42 +42,63 @@ def parse(content: bytes) -> onnx.ModelProto:
             )
     try:
         onnx.checker.check_model(model, full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
         raise PolicyFileError(f"the ONNX file is not valid: {error}") from error
     return model
 
 
-def metadata_text(model: onnx.ModelProto, key: str) -> str:
-    """Return the metadata stored under ``key``."""
-    found = [entry.value for entry in model.metadata_props if entry.key == key]
-    if len(found) != 1:
-        raise PolicyFileError(
-            f"expected one entry {key!r} in the ONNX metadata, got {len(found)}. The file does not say which joints, "
-            "gains and rates it is for, so it is not run: export the policy with `adc export`."
-        )
-    return str(found[0])
+def metadata_entries(model: onnx.ModelProto) -> dict[str, str]:
+    """Return the metadata of a model by key."""
+    entries: dict[Any, Any] = {entry.key: entry.value for entry in model.metadata_props}
+    if not all(isinstance(text, str) for pair in entries.items() for text in pair):  # protobuf gives bytes then
+        raise PolicyFileError("the ONNX metadata is not text in UTF-8; the file is damaged: get it again.")
+    return entries
 
 
-def weights_digest(model: onnx.ModelProto) -> str:
-    """Return the SHA-256 over name, type, shape and little-endian bytes of every tensor, in the order of the graph."""
+def network_digest(model: onnx.ModelProto) -> str:
+    """Return the SHA-256 over a network: operators, how they are connected, their attributes, every weight.
+
+    It does not depend on how protobuf happens to write the file.
+    """
     digest = hashlib.sha256()
-    for tensor in _tensors(model.graph):
-        values = numpy_helper.to_array(tensor)
-        digest.update(f"{tensor.name}|{values.dtype.name}|{values.shape}|".encode())
-        digest.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
+    _digest_graph(digest, model.graph)
     return digest.hexdigest()
 
 
-def check_weights(model: onnx.ModelProto, expected: str) -> None:
-    """Refuse weights that are not finite, or not those that were exported."""
+def _digest_graph(digest: Any, graph: Any) -> None:
+    names = [[value.name for value in values] for values in (graph.input, graph.output)]
+    digest.update(repr(names).encode())
+    for tensor in graph.initializer:
+        _digest_tensor(digest, tensor)
+    for node in graph.node:
+        digest.update(repr([node.domain, node.op_type, list(node.input), list(node.output)]).encode())
+        for attribute in sorted(node.attribute, key=lambda a: a.name):
+            digest.update(f"{attribute.name}|{attribute.type}|".encode())
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                _digest_tensor(digest, attribute.t)
+            elif attribute.type == onnx.AttributeProto.GRAPH:
+                _digest_graph(digest, attribute.g)
+            else:
+                value = onnx.helper.get_attribute_value(attribute)
+                digest.update(repr(list(value) if hasattr(value, "__iter__") else value).encode())
+
+
+def _digest_tensor(digest: Any, tensor: Any) -> None:
+    values = numpy_helper.to_array(tensor)
+    digest.update(f"{tensor.name}|{values.dtype.name}|{values.shape}|".encode())
+    digest.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
+
+
+def check_network(model: onnx.ModelProto, expected: str) -> None:
+    """Refuse weights that are not finite, and a network that is not the one that was exported."""
     for tensor in _tensors(model.graph):
         values = numpy_helper.to_array(tensor)
         if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
             raise PolicyFileError(f"the weights {tensor.name!r} are not all finite numbers; export a whole policy.")
-    found = weights_digest(model)
+    found = network_digest(model)
     if found != expected:
         raise PolicyFileError(
-            f"the weights are not those that were exported (SHA-256 {found[:12]}…, the metadata says "
+            f"the network is not the one that was exported (SHA-256 {found[:12]}…, the metadata says "
             f"{expected[:12]}…). The file is damaged or was changed: get it again."
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +14,15 @@ from adc_wrappers.envs.deployment import Deployment, ObservationPart, check_per_
 
 from .errors import PolicyFileError
 
-__all__ = ["FORMAT", "METADATA_KEY", "VERSION", "PolicyMetadata", "TrainingRecord"]
+__all__ = ["DIGEST_KEY", "FORMAT", "METADATA_KEY", "VERSION", "PolicyMetadata", "TrainingRecord"]
 
 FORMAT = "adc-policy"
 VERSION = 1
 METADATA_KEY = "adc_policy"
 """Key of the JSON document; the plain ``adc.*`` keys beside it are for people and are not read."""
+
+DIGEST_KEY = "adc_policy_sha256"
+"""Key of the document's SHA-256, so that a damaged number is not taken for a gain."""
 
 _GAINS = ("simulated_stiffness", "simulated_damping", "commanded_stiffness", "commanded_damping")
 
@@ -75,8 +79,8 @@ class PolicyMetadata(Deployment):
     library_version: str
     """Version of adc-wrappers that exported it."""
 
-    weights_sha256: str
-    """SHA-256 over the weights in the file, as :func:`adc_wrappers.policy.graph.weights_digest` computes it."""
+    network_sha256: str
+    """SHA-256 over operators, connections and weights: :func:`adc_wrappers.policy.graph.network_digest`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,6 +100,35 @@ class PolicyMetadata(Deployment):
         """Return the document that is stored in the file."""
         values = {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
         return json.dumps(values, indent=1, allow_nan=False)
+
+    def entries(self) -> dict[str, str]:
+        """Return the entries of the ONNX metadata that the runtime reads, in the order in which they are stored.
+
+        The document is last in the file, so that a file that is cut off anywhere lacks it.
+        """
+        text = self.to_json()
+        return {DIGEST_KEY: hashlib.sha256(text.encode()).hexdigest(), METADATA_KEY: text}
+
+    @classmethod
+    def from_entries(cls, entries: Mapping[str, str]) -> PolicyMetadata:
+        """Read what :meth:`entries` returned.
+
+        Raises:
+            PolicyFileError: An entry is missing, damaged, or does not say everything.
+        """
+        missing = [key for key in (METADATA_KEY, DIGEST_KEY) if key not in entries]
+        if missing:
+            raise PolicyFileError(
+                f"the ONNX metadata lacks {' and '.join(missing)}. The file does not say which joints, gains and rates "
+                "it is for, so it is not run: export the policy with `adc export`."
+            )
+        text = entries[METADATA_KEY]
+        if hashlib.sha256(text.encode()).hexdigest() != entries[DIGEST_KEY]:
+            raise PolicyFileError(
+                f"the metadata is not what was exported (its SHA-256 is not the one under {DIGEST_KEY}). The file is "
+                "damaged or was changed: get it again, or export the policy again."
+            )
+        return cls.from_json(text)
 
     @classmethod
     def from_json(cls, text: str) -> PolicyMetadata:

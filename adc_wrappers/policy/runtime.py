@@ -12,7 +12,7 @@ from adc_wrappers.core.errors import MissingExtraError
 
 from . import graph
 from .errors import PolicyFileError, PolicyOutputError
-from .metadata import METADATA_KEY, PolicyMetadata
+from .metadata import PolicyMetadata
 
 try:
     import onnxruntime
@@ -53,10 +53,10 @@ class Policy:
         if threads < 1:
             raise ValueError(f"threads: expected at least 1, got {threads}.")
         model = graph.parse(content)
-        self.metadata = PolicyMetadata.from_json(graph.metadata_text(model, METADATA_KEY))
+        self.metadata = PolicyMetadata.from_entries(graph.metadata_entries(model))
         """What the file says about itself."""
         graph.check_sizes(model, self.metadata.observation_size, len(self.metadata.joint_names))
-        graph.check_weights(model, self.metadata.weights_sha256)
+        graph.check_network(model, self.metadata.network_sha256)
         self._session = _session(content, threads)
         self._input: str = self._session.get_inputs()[0].name
         self._nominal = np.array(self.metadata.nominal_pose)
