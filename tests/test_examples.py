@@ -90,8 +90,8 @@ def test_skrl_bootstraps_from_where_an_episode_was_cut(tmp_path, monkeypatch):
 
     def remember(agent, **step):
         cut = (step["truncated"] & ~step["terminated"]).flatten().numpy()
-        for i in cut.nonzero()[0]:
-            seen.append((step["next_observations"][i].numpy(), step["infos"]["final_obs"][i]))
+        ended = cut.nonzero()[0]
+        seen.extend((step["next_observations"][i].numpy(), step["infos"]["final_obs"][i]) for i in ended)
         skrl_record(agent, **step)
 
     skrl_record = skrl_ppo.PPO.record_transition
