@@ -15,6 +15,8 @@ from adc_wrappers.core.errors import BackendError
 
 from .deployment import Deployment
 
+from .mirror import Mirror
+
 __all__ = ["Task"]
 
 
@@ -38,6 +40,12 @@ class Task(ABC):
 
     adc_config: CurriculumConfig
     """The curriculum that the task recommends."""
+
+    mirror: Mirror | None = None
+    """How the task looks in a mirror, if its left and right are alike."""
+
+    observation_scale: tuple[float, ...] | None = None
+    """Factors that bring the observations to like sizes, for networks that do not normalize."""
 
     @abstractmethod
     def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
@@ -86,6 +94,13 @@ class Task(ABC):
     @abstractmethod
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return a picture of one env."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what training has changed in the task, as JSON-ready values; it goes into the checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned."""
 
     def close(self) -> None:
         """Release the physics."""

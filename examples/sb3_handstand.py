@@ -2,9 +2,9 @@
 
 All envs are one batch in this process; the curriculum's wrapper goes around the batch, and a callback closes its
 iteration after every rollout. As in the paper: 24 steps per env and iteration, 5 epochs of 4 minibatches, γ 0.99,
-λ 0.95, clip 0.2 (value too), entropy 0.0025, value loss 0.5, gradient norm 1, networks 512-256-128 with ELU, initial deviation
-1, learning rate from 1e-3 towards a KL of 0.01. Not as in the paper: the number of envs (4096 there), and a fall costs
-50 (10 there, which is less than standing on four feet costs; ``--fall-cost 10`` is the paper's).
+λ 0.95, clip 0.2 (value too), entropy 0.0025, value loss 0.5, gradient norm 1, networks 512-256-128 with ELU, initial
+deviation 1, learning rate from 1e-3 towards a KL of 0.01. Not as in the paper: the number of envs (4096 there), and a
+fall costs 50 (10 there, which is less than standing on four feet costs; ``--fall-cost 10`` is the paper's).
 
 What Stable-Baselines3 2.9 does otherwise than RSL-RL 5.5, with the same numbers:
 

@@ -29,7 +29,7 @@ from adc_wrappers.export.network import ClippedPolicy, largest_difference
 from adc_wrappers.policy import Policy, load
 from adc_wrappers.runs import RunFolder
 from adc_wrappers.sb3 import ActuatorCurriculumVecEnv
-from adc_wrappers.training import load_trained
+from adc_wrappers.training import PpoConfig, load_trained
 
 CONFIG = CurriculumConfig(start_stiffness=36.0, target_stiffness=6.25, length_max=450)
 
@@ -239,9 +239,7 @@ def test_other_ways_of_wrapping(exported, tmp_path):
     assert export_policy(network(), coupled, tmp_path / "a.onnx", steps=0).path.exists()
     children = DummyVecEnv([lambda: make_env("cartpole", backend="analytic")] * 2)
     venv = VecMonitor(ActuatorCurriculumVecEnv(children, CONFIG, training=False))
-    module = network()
-    module.register_buffer("observation_scale", torch.tensor([1.0, 0.5, 1.0, 0.25]))
-    report = export_policy(module, venv, tmp_path / "b.onnx", steps=0)
+    report = export_policy(network(), venv, tmp_path / "b.onnx", steps=0, observation_scale=[1.0, 0.5, 1.0, 0.25])
     assert load(report.path).metadata.observation_scale == (1.0, 0.5, 1.0, 0.25)
     foreign = ActuatorCurriculumWrapper(ScriptedEnv([5]), training=False)
     deployment = Deployment(**{**vars(DEPLOYMENT), "joint_names": ("j0", "j1")})
@@ -277,6 +275,23 @@ def test_a_run_is_exported_and_played(tmp_path, capsys):
     assert largest_difference(ClippedPolicy(trained.module, 1.0), policy, observations) <= TOLERANCE
 
 
+@pytest.mark.slow
+def test_a_mirrored_rsl_rl_policy_of_spot_is_exported(tmp_path, capsys):
+    run, file = tmp_path / "run", tmp_path / "policy.onnx"
+    words = ["--steps", 256, "--num-envs", 4, "--out", run, "--eval-episodes", 0]
+    assert adc("train", "spot-handstand", *words) == 0
+    assert adc("export", run, "--out", file) == 0
+    policy, trained = load(file), load_trained(RunFolder.open(run))
+    said = policy.metadata
+    assert len(said.joint_names) == 12 and said.observation_size == 45
+    assert said.simulated_stiffness == (40.0,) * 12 and len(set(said.simulated_damping)) > 1
+    assert said.observation_scale is not None and trained.config.ppo.scale_observations
+    observations = np.random.default_rng(0).normal(size=(100, 45)).astype(np.float32)
+    np.testing.assert_allclose(policy(observations), trained(observations), atol=1e-5)
+    targets = policy.targets(np.zeros(12))
+    np.testing.assert_allclose(targets, said.nominal_pose)
+
+
 def test_commands_name_what_is_wrong(tmp_path, capsys):
     (tmp_path / "broken.onnx").write_bytes(b"nothing")
     (tmp_path / "model.zip").write_bytes(b"nothing")
@@ -303,7 +318,9 @@ def test_a_run_whose_gains_do_not_take_is_not_exported(tmp_path, monkeypatch):
 
     trained = Pretender()
     trained.config = type(
-        "Config", (), {"task": "cartpole", "backend": "analytic", "settings": {}, "curriculum": CONFIG}
+        "Config",
+        (),
+        {"task": "cartpole", "backend": "analytic", "settings": {}, "curriculum": CONFIG, "ppo": PpoConfig()},
     )
     make = run_module.make_env
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,7 @@ def export_policy(
     commanded_stiffness: JointValues | None = None,
     commanded_damping: JointValues | None = None,
     deployment: Deployment | None = None,
+    observation_scale: Sequence[float] | None = None,
     observations: NDArray[Any] | None = None,
 ) -> ExportReport:
     """Write a policy as ONNX with everything needed to run it.
@@ -77,8 +78,7 @@ def export_policy(
     before it appears at ``path``.
 
     Args:
-        module: From observations ``(n, obs)`` to actions ``(n, act)``, float32; without sampling. A buffer
-            ``observation_scale`` of it is noted in the file: factors that it applies to its input.
+        module: From observations ``(n, obs)`` to actions ``(n, act)``, float32; without sampling.
         env: A live env with the curriculum inside; it is not stepped.
         path: Where the file goes; ends in ``.onnx``.
         steps: Env steps that the policy was trained for.
@@ -88,6 +88,7 @@ def export_policy(
         commanded_stiffness: K per joint that the robot is sent, where it is known.
         commanded_damping: B per joint that the robot is sent.
         deployment: Joints, pose, scale, rates and observation; by default as the env's task says.
+        observation_scale: Factors by which the module multiplies its input; noted in the file.
         observations: Recorded observations on which file and module are compared, beside random ones.
 
     Raises:
@@ -104,7 +105,6 @@ def export_policy(
         raise ExportError(f"the backend has the joints {joints}, the deployment {described.joint_names}.")
     commanded = _commanded(commanded_stiffness, commanded_damping, joints)
     policy = ClippedPolicy(module, described.action_limit)
-    scale = getattr(module, "observation_scale", None)
     model = to_onnx(policy, described.observation_size)
     metadata = PolicyMetadata(
         **{field.name: getattr(described, field.name) for field in dataclasses.fields(Deployment)},
@@ -112,7 +112,7 @@ def export_policy(
         simulated_damping=tuple(damping.tolist()),
         commanded_stiffness=commanded[0],
         commanded_damping=commanded[1],
-        observation_scale=None if scale is None else tuple(float(x) for x in scale.detach().cpu().flatten()),
+        observation_scale=None if observation_scale is None else tuple(map(float, observation_scale)),
         curriculum=dict(curriculum if curriculum is not None else controller.curriculum.state_dict()),
         training=TrainingRecord(config=None if config is None else config.to_dict(), steps=steps, commit=commit),
         library_version=adc_wrappers.__version__,

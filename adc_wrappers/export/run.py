@@ -56,6 +56,7 @@ def export_run(
             curriculum=trained.curriculum,
             commanded_stiffness=commanded_stiffness,
             commanded_damping=commanded_damping,
+            observation_scale=env.task.observation_scale if config.ppo.scale_observations else None,
             observations=_record(trained, pinned),
         )
     finally:

@@ -7,22 +7,28 @@ simulator and the robot. Distances are Euclidean; a name with ``_squared`` says 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import pi
 from typing import Any
-
-from array_api_compat import array_namespace, device
 
 from adc_wrappers.backends.base import RobotState
 
+from .namespaces import array_namespace, constant
+
 __all__ = [
     "CONTACT_FORCE",
+    "STANCE_TILT",
     "any_contact",
     "gravity_error",
+    "in_stance",
     "norm",
     "observation",
     "only_contact",
     "square_sum",
     "tilt",
 ]
+
+STANCE_TILT = 20.0 * pi / 180.0
+"""Largest angle from the wanted orientation in which a robot counts as in the stance, rad."""
 
 CONTACT_FORCE = 1.0
 """Ground force above which a link counts as touching, N (the authors' code)."""
@@ -36,10 +42,6 @@ def square_sum(values: Any) -> Any:
 def norm(values: Any) -> Any:
     """Euclidean length over the last axis."""
     return array_namespace(values).sqrt(square_sum(values))
-
-
-def _constant(values: Sequence[float], like: Any) -> Any:
-    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
 def observation(state: RobotState, nominal_pose: Any, last_action: Any) -> Any:
@@ -57,15 +59,15 @@ def observation(state: RobotState, nominal_pose: Any, last_action: Any) -> Any:
 
 def gravity_error(state: RobotState, target: Sequence[float]) -> Any:
     """Distance between the direction of gravity in the body frame and the wanted one: 0 there, 2 upside down."""
-    return norm(state.projected_gravity - _constant(target, state.projected_gravity))
+    return norm(state.projected_gravity - constant(target, state.projected_gravity))
 
 
 def tilt(state: RobotState, target: Sequence[float]) -> Any:
     """Angle between the direction of gravity in the body frame and the wanted one, rad."""
     xp = array_namespace(state.projected_gravity)
     # from the chord: exact near 0, where the cosine loses digits
-    half = xp.clip(0.5 * gravity_error(state, target), 0.0, 1.0)
-    return 2.0 * xp.asin(half)
+    half = 0.5 * gravity_error(state, target)
+    return 2.0 * xp.asin(xp.where(half > 1.0, xp.ones_like(half), half))
 
 
 def any_contact(state: RobotState, links: Sequence[int]) -> Any:
@@ -78,5 +80,10 @@ def only_contact(state: RobotState, links: Sequence[int]) -> Any:
     """Whether nothing but these links touches the ground, and at least one of them does."""
     touching = state.contact_forces > CONTACT_FORCE
     xp = array_namespace(touching)
-    inside = xp.sum(xp.astype(touching[:, list(links)], xp.int64), axis=-1)
-    return (inside > 0) & (xp.sum(xp.astype(touching, xp.int64), axis=-1) == inside)
+    inside = xp.sum(touching[:, list(links)], axis=-1, dtype=xp.int64)
+    return (inside > 0) & (xp.sum(touching, axis=-1, dtype=xp.int64) == inside)
+
+
+def in_stance(state: RobotState, gravity: Sequence[float], support: Sequence[int]) -> Any:
+    """Whether a robot is within 20° of the wanted orientation with nothing but the supporting feet on the ground."""
+    return (tilt(state, gravity) < STANCE_TILT) & only_contact(state, support)
