@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.base import RobotBackend
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.core import CurriculumConfig
+from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.task import Task
 
 from .fall_cost import FallCost
+from .layout import observation_layout
 from .randomization import SpotRandomization
 from .rewards import RewardInputs, reward_terms
 from .settings import SpotSettings
@@ -160,6 +162,19 @@ class SpotStandTask(Task):
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return the backend's picture."""
         return self.backend.render(env_id)
+
+    def deployment(self) -> Deployment:
+        """Return Spot's joints, nominal pose, action scale, rates and the layout of the 45 numbers."""
+        joints = len(self.backend.joint_names)
+        return Deployment(
+            joint_names=tuple(self.backend.joint_names),
+            nominal_pose=tuple(float(q) for q in self.backend.nominal_pose),
+            action_scale=(float(self.action_scale),) * joints,
+            action_limit=float(self.action_limit),
+            policy_step=float(self.policy_step),
+            physics_step=float(self.backend.physics_step),
+            observation=observation_layout(joints),
+        )
 
 
 def make_handstand_task(backend: str, num_envs: int, settings: SpotSettings) -> SpotStandTask:
