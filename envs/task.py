@@ -14,7 +14,6 @@ from adc_wrappers.core.actuators import ActuatorBackend
 from adc_wrappers.core.errors import BackendError
 
 from .deployment import Deployment
-
 from .mirror import Mirror
 
 __all__ = ["Task"]
