@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import gymnasium as gym
 import numpy as np
 import onnx
@@ -317,10 +319,8 @@ def test_a_run_whose_gains_do_not_take_is_not_exported(tmp_path, monkeypatch):
             return np.zeros((8, 1), dtype=np.float32)
 
     trained = Pretender()
-    trained.config = type(
-        "Config",
-        (),
-        {"task": "cartpole", "backend": "analytic", "settings": {}, "curriculum": CONFIG, "ppo": PpoConfig()},
+    trained.config = SimpleNamespace(
+        task="cartpole", backend="analytic", settings={}, curriculum=CONFIG, ppo=PpoConfig()
     )
     make = run_module.make_env
 

@@ -272,6 +272,18 @@ def test_two_inputs_and_unknown_operators_are_refused():
         Policy(describe(model))
 
 
+def test_operators_of_others_are_refused():
+    model = make_model()
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(PolicyFileError, match=r"standard ONNX operators only, got others too: com\.microsoft"):
+        Policy(describe(model))
+    model = make_model()
+    node = onnx.helper.make_node("Identity", ["x"], ["y"])
+    model.functions.append(onnx.helper.make_function("", "Own", ["x"], ["y"], [node], model.opset_import))
+    with pytest.raises(PolicyFileError, match="others too: Own"):
+        Policy(describe(model))
+
+
 def test_it_runs_without_torch(tmp_path):
     file = tmp_path / "policy.onnx"
     file.write_bytes(GOOD)

@@ -164,7 +164,10 @@ def _compare(policy: ClippedPolicy, content: bytes, recorded: NDArray[Any] | Non
     try:
         loaded = Policy(content)
     except PolicyFileError as error:
-        raise ExportError(f"the exported policy is not fit to be written: {error}") from error
+        raise ExportError(
+            f"the exported policy is not fit to be written: {error} If the network has a fixed batch, look for len(x) "
+            "and torch.chunk in the module: x.shape[0] and slices leave it open."
+        ) from error
     size = loaded.metadata.observation_size
     random = np.random.default_rng(0).standard_normal((_RANDOM_OBSERVATIONS, size))
     observations = random if recorded is None else np.concatenate((random, np.reshape(recorded, (-1, size))))

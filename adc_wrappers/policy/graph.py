@@ -34,6 +34,10 @@ def parse(content: bytes) -> onnx.ModelProto:
         raise PolicyFileError(f"expected an ONNX file, got something that cannot be read as one ({error}).") from error
     if not model.graph.node:
         raise PolicyFileError("expected an ONNX file with a network in it, got one without; is it cut off?")
+    foreign = {entry.domain for entry in model.opset_import} - {"", "ai.onnx"}
+    if foreign or model.functions:
+        names = sorted(foreign) or [function.name for function in model.functions]
+        raise PolicyFileError(f"expected standard ONNX operators only, got others too: {', '.join(names)}.")
     for tensor in _tensors(model.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
             raise PolicyFileError(
