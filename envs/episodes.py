@@ -22,6 +22,8 @@ class StepResult(NamedTuple):
     truncated: NDArray[np.bool_]
     success: NDArray[np.bool_]
     """Of the episodes that end here: not terminated, and in the wanted state for the last ``hold_steps`` steps."""
+    holds: NDArray[np.bool_]
+    """Which envs are in the wanted state."""
     broken: NDArray[np.bool_]
     """Whose physics gave a number that is not finite: terminated, observation and reward zeroed."""
 
@@ -49,9 +51,12 @@ class EpisodeRunner:
         self._elapsed += 1
         observation = task.observe()
         terms = task.reward_terms()
-        reward = np.sum(list(terms.values()), axis=0)
+        reward = np.zeros(len(observation))
+        for term in terms.values():
+            reward += term
         terminated = task.terminated()
-        self._held = np.where(task.holds(), self._held + 1, 0)
+        holds = task.holds()
+        self._held = np.where(holds, self._held + 1, 0)
         broken = ~(np.isfinite(observation).all(axis=1) & np.isfinite(reward))
         if broken.any():
             self.broken_episodes += int(broken.sum())
@@ -61,4 +66,4 @@ class EpisodeRunner:
             terminated = terminated | broken
         truncated = (self._elapsed >= task.time_limit) & ~terminated
         success = truncated & (self._held >= task.hold_steps)
-        return StepResult(observation, reward, terms, terminated, truncated, success, broken)
+        return StepResult(observation, reward, terms, terminated, truncated, success, holds, broken)

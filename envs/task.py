@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.actuators import ActuatorBackend
 
+from .mirror import Mirror
 from .watching import EpisodeMonitor
 
 __all__ = ["Task"]
@@ -37,6 +38,12 @@ class Task(ABC):
 
     adc_config: CurriculumConfig
     """The curriculum that the task recommends."""
+
+    mirror: Mirror | None = None
+    """How the task looks in a mirror, if its left and right are alike."""
+
+    observation_scale: tuple[float, ...] | None = None
+    """Factors that bring the observations to like sizes, for networks that do not normalize."""
 
     @abstractmethod
     def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:

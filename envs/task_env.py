@@ -32,7 +32,8 @@ def _check_render_mode(render_mode: str | None) -> None:
 class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
     """One env of a task.
 
-    ``info`` has the reward's terms at every step, and ``is_success`` when an episode ends.
+    ``info`` has the reward's terms and whether the env is in the wanted state (``holds``) at every step, and
+    ``is_success`` when an episode ends.
 
     Args:
         task: The task, over a backend with one env.
@@ -76,7 +77,8 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
             raise ResetNeeded("call reset() before step().")
         result = self._runner.step(np.asarray(action, dtype=np.float32)[None])
         terminated, truncated = bool(result.terminated[0]), bool(result.truncated[0])
-        info: dict[str, Any] = {"reward_terms": {k: float(v[0]) for k, v in result.reward_terms.items()}}
+        terms = {name: float(values[0]) for name, values in result.reward_terms.items()}
+        info: dict[str, Any] = {"reward_terms": terms, "holds": bool(result.holds[0])}
         if terminated or truncated:
             info["is_success"] = bool(result.success[0])
             info["broken_physics"] = bool(result.broken[0])
@@ -104,8 +106,8 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
 class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[Any]]):
     """A batch of envs of a task, stepped together; finished ones are reset in the same step.
 
-    ``infos`` has the reward's terms at every step; where episodes end, ``final_obs`` and ``final_info`` (with
-    ``is_success``) beside their masks, in Gymnasium's form.
+    ``infos`` has the reward's terms and which envs are in the wanted state (``holds``) at every step; where episodes
+    end, ``final_obs`` and ``final_info`` (with ``is_success``) beside their masks, in Gymnasium's form.
 
     Args:
         task: The task, over a backend with any number of envs.
@@ -169,7 +171,7 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         if not self._running:
             raise ResetNeeded("call reset() before step().")
         result = self._runner.step(np.asarray(actions, dtype=np.float32))
-        infos: dict[str, Any] = {"reward_terms": result.reward_terms}
+        infos: dict[str, Any] = {"reward_terms": result.reward_terms, "holds": result.holds}
         done = result.terminated | result.truncated
         for watcher in self.watchers:
             watcher.step(result)

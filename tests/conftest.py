@@ -23,3 +23,13 @@ def spot():
     env = make_env("spot-handstand", backend="mujoco", randomize=False)
     yield env
     env.close()
+
+
+@pytest.fixture
+def free_port():
+    """A TCP port on this machine that nobody uses now."""
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]

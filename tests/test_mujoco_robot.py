@@ -291,15 +291,17 @@ def test_torque_law_at_every_physics_step() -> None:
 
 def test_one_call_per_policy_step_gives_the_bits_of_one_call_per_physics_step(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
-    begin, commands = shaken(6, rng), targets(6, 15, rng, reach=1.4)
-    repeated: list[int] = []
-    repeat = stepping.BatchStepper._repeat
+    begin, commands = shaken(48, rng), targets(48, 15, rng, reach=1.0)
+    begins: list[int] = []
+    carefully = stepping.BatchStepper._run_carefully
     monkeypatch.setattr(
-        stepping.BatchStepper, "_repeat", lambda self, c, rows: (repeated.append(len(rows)), repeat(self, c, rows))[1]
+        stepping.BatchStepper,
+        "_run_carefully",
+        lambda self, c, first: (begins.extend(first.tolist()), carefully(self, c, first))[1],
     )
-    coarse = run(MujocoRobotBackend(6), begin, commands)
-    assert 0 < sum(repeated) < 6 * 15, "both ways of stepping must be taken"
-    fine = run(MujocoRobotBackend(6, decimation=1), begin, [c for c in commands for _ in range(10)])
+    coarse = run(MujocoRobotBackend(48), begin, commands)
+    assert 0 in begins and 10 in begins and any(0 < step < 10 for step in begins), "every way of stepping must be taken"
+    fine = run(MujocoRobotBackend(48, decimation=1), begin, [c for c in commands for _ in range(10)])
     for one, other in zip(coarse, fine[9::10], strict=True):
         assert_same(one, other)
 

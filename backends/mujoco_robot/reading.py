@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotState
 
-from .stepping import BatchStepper
+from .stepping import KEPT_STEPS, BatchStepper
 
 __all__ = ["StateReader"]
 
-_CONTACT_STEPS = 3
 _OFF_DIAGONAL = ((1, 2, 3, -1.0), (1, 3, 2, 1.0), (2, 3, 1, -1.0))  # R_rc = 2 (q_r q_c ± w q_other), R_cr with ∓
 
 _Array = NDArray[np.float64]
@@ -31,7 +30,7 @@ class StateReader:
         joints = len(stepper.joint_positions)
         self._stepper = stepper
         self._fixed_pose = fixed_pose
-        self._recent = np.zeros((num_envs, _CONTACT_STEPS, links))
+        self._recent = np.zeros((num_envs, KEPT_STEPS, links))
         self._rotation = np.zeros((num_envs, 3, 3))
         self._products = np.zeros((num_envs, 4, 4))
         sizes = (3, 4, 3, 3, 3, joints, joints, joints, links)
@@ -40,10 +39,10 @@ class StateReader:
     def note_step(self) -> None:
         """Take up torques and contacts of the policy step just simulated."""
         forces = self._stepper.forces
-        new = min(forces.shape[1], _CONTACT_STEPS)
-        self._recent[:, : _CONTACT_STEPS - new] = self._recent[:, new:]
-        latest = self._recent[:, _CONTACT_STEPS - new :]
-        np.einsum("ntlc,ntlc->ntl", forces[:, -new:], forces[:, -new:], out=latest)
+        new = forces.shape[1]
+        self._recent[:, : KEPT_STEPS - new] = self._recent[:, new:]
+        latest = self._recent[:, KEPT_STEPS - new :]
+        np.einsum("ntlc,ntlc->ntl", forces, forces, out=latest)
         np.sqrt(latest, out=latest)
         self._state.joint_torques[:] = self._stepper.torques
 

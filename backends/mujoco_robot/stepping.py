@@ -12,23 +12,36 @@ from adc_wrappers.backends.spot_model import KNEE_TORQUES, knee_torque_limit
 from .engine import batch, mujoco, quiet
 from .layout import RobotLayout
 
-__all__ = ["MAX_SPEED", "BatchStepper"]
+__all__ = ["KEPT_STEPS", "MAX_SPEED", "BatchStepper"]
+
+_Array = NDArray[np.float64]
+_Rows = NDArray[np.int64]
 
 MAX_SPEED = 1e3
 """m/s and rad/s: a robot with a faster coordinate is a simulation that has blown up."""
 
-_RECORDED = ("actuator_force", "actuator_length", "sensordata")
+KEPT_STEPS = 3
+"""Physics steps at the end of a policy step whose ground forces are kept."""
+
 _LOWEST_KNEE_LIMIT = float(KNEE_TORQUES.min())
 _PARKING_HEIGHT = 10.0  # m: out of reach of the ground
+_MOTION = mujoco.mjtState.mjSTATE_FULLPHYSICS.value | mujoco.mjtState.mjSTATE_WARMSTART.value
+_TIME = 1  # columns of a motion before the positions
+_BOTH_WAYS = np.array([-1.0, 1.0])
 
 
 class BatchStepper:
     """A :class:`mujoco.batch.Batch` of robots and the physics steps it takes.
 
-    A policy step is one call into the engine, which then clips every joint at its largest torque. Where that let a knee
-    exceed the limit at its angle in any physics step, that robot alone is put back and its policy step is taken again,
-    physics step by physics step, with the limit at the present angle in force. Both ways give the same bits where no
-    limit acts, so the result is that of a limit evaluated at every physics step.
+    The engine clips every joint at its largest torque at any angle. A knee's limit at its angle is narrower and must be
+    set anew before every physics step, so there are two ways to take a policy step, which give the same bits where no
+    narrower limit acts:
+
+    - freely: one call into the engine for all its physics steps;
+    - carefully: one call per physics step, with the limit at the present angle in force.
+
+    Robots that begin with a knee beyond its limit take it carefully. The others take it freely; those that are found to
+    have exceeded a limit are put back to the physics step where they did and go on carefully from there.
 
     Args:
         model: The compiled robot.
@@ -47,61 +60,57 @@ class BatchStepper:
         self._knees = layout.knees
         self.joint_positions = np.array([int(model.joint(n).qposadr[0]) for n in layout.joint_names])
         self.joint_velocities = np.array([int(model.joint(n).dofadr[0]) for n in layout.joint_names])
-        self.qpos: NDArray[np.float64] = self._batch.bind("qpos")
-        self.qvel: NDArray[np.float64] = self._batch.bind("qvel")
-        self._force_range = self._batch.expand("actuator_forcerange")
+        self.qpos: _Array = self._batch.bind("qpos")
+        self.qvel: _Array = self._batch.bind("qvel")
+        self._control: _Array = self._batch.bind("ctrl")
+        self._actuator_force: _Array = self._batch.bind("actuator_force")
+        self._sensordata: _Array = self._batch.bind("sensordata")
+        self._force_range = self.expand("actuator_forcerange")
         self._peak_range = self._force_range[0, self._knees].copy()
-        sizes = {"actuator_force": model.nu, "actuator_length": model.nu, "sensordata": model.nsensordata}
-        self._records = {name: np.zeros((num_envs, decimation, size)) for name, size in sizes.items()}
-        self._knee_force = np.zeros((num_envs, decimation, len(self._knees)))
-        self._knee_angle = np.zeros_like(self._knee_force)
+        self._stiffness = self.expand("actuator_gainprm")[:, :, 0]
+        self._minus_damping = self.expand("actuator_biasprm")[:, :, 2]
         self._motion = self._motion_columns()
         self._before = self._motion.copy()
+        sizes = {"actuator_force": model.nu, "sensordata": model.nsensordata, _MOTION: self._motion.shape[1]}
+        self._records = {item: np.zeros((num_envs, decimation, size)) for item, size in sizes.items()}
+        self.torques: _Array = np.zeros((num_envs, model.nu))
+        """Torque of each joint at the last physics step, as the engine applied it, ``(n, joints)``."""
+        kept = min(decimation, KEPT_STEPS)
+        self.forces: _Array = np.zeros((num_envs, kept, model.nsensordata // 3, 3))
+        """Net ground force of each link at each of the last physics steps, ``(n, KEPT_STEPS or fewer, links, 3)``."""
         self._failed = np.zeros(num_envs, dtype=bool)
         self.qpos[:, self.joint_positions] = layout.nominal_pose
         self._parked = self._motion[0].copy()
         if not fixed_base:
-            self._parked[1 + 2] = _PARKING_HEIGHT  # after the time: x, y, z of the base
+            self._parked[_TIME + 2] = _PARKING_HEIGHT  # x, y, z of the base
 
-    def _motion_columns(self) -> NDArray[np.float64]:
+    def _motion_columns(self) -> _Array:
         """A view of what a physics step changes: time, positions, velocities, and the solver's warm start."""
-        spec = mujoco.mjtState.mjSTATE_FULLPHYSICS.value | mujoco.mjtState.mjSTATE_WARMSTART.value
-        columns = mujoco.mj_stateSize(self._batch.model, spec)
-        state: NDArray[np.float64] = self._batch.state
+        columns = mujoco.mj_stateSize(self._batch.model, _MOTION)
+        state: _Array = self._batch.state
         return state[:, :columns]
 
-    @property
-    def forces(self) -> NDArray[np.float64]:
-        """Net ground force of each link at each physics step of the last policy step, ``(n, decimation, links, 3)``."""
-        record = self._records["sensordata"]
-        return record.reshape(*record.shape[:2], -1, 3)
-
-    @property
-    def torques(self) -> NDArray[np.float64]:
-        """Torque of each joint at the last physics step, as the engine applied it, ``(n, joints)``."""
-        return self._records["actuator_force"][:, -1]
-
-    def expand(self, name: str) -> NDArray[np.float64]:
+    def expand(self, name: str) -> _Array:
         """Return the engine's live values of a model field for every robot, ``(n, …)``."""
-        values: NDArray[np.float64] = self._batch.expand(name)
+        values: _Array = self._batch.expand(name)
         return values
 
-    def update_constants(self, rows: NDArray[np.int64]) -> None:
+    def update_constants(self, rows: _Rows) -> None:
         """Recompute what the engine derives from masses."""
         self._batch.set_const(np.unique(rows))
 
-    def place(self, qpos: NDArray[np.float64], qvel: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
+    def place(self, qpos: _Array, qvel: _Array, rows: _Rows) -> None:
         """Put robots into a state, at time 0 and without memory."""
         self._motion[rows] = 0.0
         self.qpos[rows], self.qvel[rows] = qpos, qvel
         self._clear(rows)
 
-    def park(self, rows: NDArray[np.int64]) -> None:
+    def park(self, rows: _Rows) -> None:
         """Take robots out of play: at rest, away from the ground, where they can do no harm."""
         self._motion[rows] = self._parked
         self._clear(rows)
 
-    def _clear(self, rows: NDArray[np.int64]) -> None:
+    def _clear(self, rows: _Rows) -> None:
         self._batch.warning[rows] = 0
         self._failed[rows] = False
 
@@ -109,51 +118,97 @@ class BatchStepper:
         """Return which robots are simulated properly: finite, not absurdly fast, and without a warning."""
         with np.errstate(invalid="ignore"):
             slow = np.abs(self.qvel).max(axis=1) <= MAX_SPEED
-        calm = ~self._batch.warning[:, :, 1].any(axis=1)
+        calm = ~self._warned(slice(None))
         return np.asarray(slow & calm & ~self._failed & np.isfinite(self.qpos).all(axis=1))
 
-    def run(self, control: NDArray[np.float64]) -> None:
+    def _warned(self, rows: _Rows | slice) -> NDArray[np.bool_]:
+        return np.asarray(self._batch.warning[rows, :, 1].any(axis=1))
+
+    def run(self, control: _Array) -> None:
         """Take one policy step under the targets of each physics step, ``(n, decimation, joints)``."""
         np.copyto(self._before, self._motion)
         with quiet():
-            self._advance(control, None, self._records)
-            over = self._over_knee_limit()
-            if over.size:
-                self._repeat(control, over)
+            if not self._knees.size:
+                self._run_freely(control, np.arange(len(control)))
+                return
+            over = self._begin_over_knee_limit(control[:, 0])
+            first = np.where(over, 0, self._decimation)
+            if not over.all():
+                rows = np.flatnonzero(~over)
+                self._run_freely(control, rows)
+                first[rows] = self._put_back(rows)
+            if (first < self._decimation).any():
+                self._run_carefully(control, first)
 
-    def _advance(
-        self, control: NDArray[np.float64], rows: NDArray[np.int64] | None, out: dict[str, NDArray[np.float64]]
-    ) -> dict[str, NDArray[np.float64]]:
+    def _begin_over_knee_limit(self, targets: _Array) -> NDArray[np.bool_]:
+        """Return the robots one of whose knees would exceed its limit at the next physics step."""
+        knees = self._knees
+        angle = self.qpos[:, self.joint_positions[knees]]
+        speed = self.qvel[:, self.joint_velocities[knees]]
+        torque = self._stiffness[:, knees] * (targets[:, knees] - angle) + self._minus_damping[:, knees] * speed
+        return np.asarray((np.abs(torque) > knee_torque_limit(angle)).any(axis=1))
+
+    def _run_freely(self, control: _Array, rows: _Rows) -> None:
+        """Take the policy step of chosen robots in one call, and record it in the first rows of the records."""
+        everybody = len(rows) == len(control)
+        out = {item: record[: len(rows)] for item, record in self._records.items()}
         try:
-            self._batch.rollout(control.shape[1], control, record=_RECORDED, ids=rows, out=out)
+            self._batch.rollout(
+                self._decimation, control if everybody else control[rows], record=tuple(out),
+                ids=None if everybody else rows, out=out,
+            )  # fmt: skip
         except batch.SimulationError as error:
             self._failed[error.ids] = True
-        return out
+        kept = self.forces.shape[1]
+        self.torques[rows] = out["actuator_force"][:, -1]
+        self.forces[rows] = out["sensordata"][:, -kept:].reshape(len(rows), *self.forces.shape[1:])
 
-    def _over_knee_limit(self) -> NDArray[np.int64]:
-        """Return the robots one of whose knees exceeded the limit at its angle in one of the last physics steps."""
-        if not self._knees.size:
-            return self._knees
-        force, angle = self._knee_force, self._knee_angle
-        np.take(self._records["actuator_force"], self._knees, axis=2, out=force)
-        np.abs(force, out=force)
-        if not (force > _LOWEST_KNEE_LIMIT).any():
-            return np.zeros(0, dtype=np.int64)
-        rows = np.flatnonzero((force > _LOWEST_KNEE_LIMIT).any(axis=(1, 2)))
-        np.take(self._records["actuator_length"], self._knees, axis=2, out=angle)
-        return rows[(force[rows] > knee_torque_limit(angle[rows])).any(axis=(1, 2))]
+    def _put_back(self, rows: _Rows) -> _Rows:
+        """Put robots that have just exceeded a knee's limit back to the beginning of that physics step.
 
-    def _repeat(self, control: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
-        """Take the policy step of chosen robots again, with the knee's limit set before every physics step."""
-        self._motion[rows] = self._before[rows]
-        self._clear(rows)
-        cells = np.ix_(rows, self._knees)
-        angles = np.ix_(rows, self.joint_positions[self._knees])
-        out = {name: np.empty((len(rows), 1, record.shape[2])) for name, record in self._records.items()}
-        for step in range(self._decimation):
-            limit = knee_torque_limit(self.qpos[angles])
-            self._force_range[cells] = np.stack((-limit, limit), axis=-1)
-            self._advance(control[rows, step : step + 1], rows, out)
-            for name, record in self._records.items():
-                record[rows, step] = out[name][:, 0]
-        self._force_range[cells] = self._peak_range
+        Args:
+            rows: The robots that took the last policy step freely.
+
+        Returns:
+            The physics step from which each of them must go on carefully; ``decimation`` if from none.
+        """
+        first = np.full(len(rows), self._decimation)
+        force = np.abs(self._records["actuator_force"][: len(rows), :, self._knees])
+        chosen = np.flatnonzero((force > _LOWEST_KNEE_LIMIT).any(axis=(1, 2)) & ~self._failed[rows])
+        if not chosen.size:
+            return first
+        path = np.concatenate((self._before[rows[chosen], None], self._records[_MOTION][chosen]), axis=1)
+        angle = path[:, :-1, _TIME + self.joint_positions[self._knees]]
+        over = (force[chosen] > knee_torque_limit(angle)).any(axis=2)
+        step = np.where(self._warned(rows[chosen]), 0, over.argmax(axis=1))  # after a warning nothing was recorded
+        found = over.any(axis=1)
+        chosen, step, path = chosen[found], step[found], path[found]
+        self._motion[rows[chosen]] = path[np.arange(len(chosen)), step]
+        self._clear(rows[chosen])
+        first[chosen] = step
+        return first
+
+    def _run_carefully(self, control: _Array, first: _Rows) -> None:
+        """Take physics steps one by one, with the knee's limit set before each of them.
+
+        Args:
+            control: Targets of every physics step.
+            first: The physics step from which each robot is stepped; ``decimation`` for those that are not.
+        """
+        kept, knees = self.forces.shape[1], self.joint_positions[self._knees]
+        rows = np.zeros(0, dtype=np.int64)
+        for step in range(int(first.min()), self._decimation):
+            if (first == step).any():
+                rows = np.flatnonzero(first <= step)
+            limit = knee_torque_limit(self.qpos[rows[:, None], knees])
+            self._force_range[rows[:, None], self._knees] = limit[:, :, None] * _BOTH_WAYS
+            self._control[rows] = control[rows, step]
+            try:
+                self._batch.step(rows)
+            except batch.SimulationError as error:
+                self._failed[error.ids] = True
+            place = step - self._decimation + kept
+            if place >= 0:
+                self.forces[rows, place] = self._sensordata[rows].reshape(len(rows), *self.forces.shape[2:])
+        self.torques[rows] = self._actuator_force[rows]
+        self._force_range[rows[:, None], self._knees] = self._peak_range

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from adc_wrappers.backends.base import RobotState
 
 from .feet import feet_in_world
+from .namespaces import array_namespace
 from .terms import CONTACT_FORCE, any_contact, gravity_error, norm, square_sum
 
 __all__ = ["REWARD_TERMS", "RewardInputs", "reward_terms"]

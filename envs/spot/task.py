@@ -19,6 +19,7 @@ from .randomization import SpotRandomization
 from .rewards import RewardInputs, reward_terms
 from .settings import SpotSettings
 from .stances import HANDSTAND, HINDSTAND, Stance
+from .symmetry import observation_scale, spot_mirror
 from .terms import any_contact, observation, only_contact, tilt
 
 __all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task"]
@@ -63,6 +64,8 @@ class SpotStandTask(Task):
         self._weights = self._effective_weights()
         self._angular_axes = list(preset.angular_axes)
         self._randomization = SpotRandomization(backend, settings.randomized(), preset.push_axes)
+        self.mirror = spot_mirror(backend.joint_names)
+        self.observation_scale = observation_scale(joints)
         self._rng = np.random.default_rng(0)
         self._action: NDArray[np.float64] = np.zeros((backend.num_envs, joints))
         self._before = self._snapshot()

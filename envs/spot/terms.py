@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from array_api_compat import array_namespace, device
-
 from adc_wrappers.backends.base import RobotState
+
+from .namespaces import array_namespace, constant
 
 __all__ = [
     "CONTACT_FORCE",
@@ -38,10 +38,6 @@ def norm(values: Any) -> Any:
     return array_namespace(values).sqrt(square_sum(values))
 
 
-def _constant(values: Sequence[float], like: Any) -> Any:
-    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
-
-
 def observation(state: RobotState, nominal_pose: Any, last_action: Any) -> Any:
     """The 45 numbers that the policy sees: base velocities, gravity, joint positions and velocities, last action."""
     parts = (
@@ -57,15 +53,15 @@ def observation(state: RobotState, nominal_pose: Any, last_action: Any) -> Any:
 
 def gravity_error(state: RobotState, target: Sequence[float]) -> Any:
     """Distance between the direction of gravity in the body frame and the wanted one: 0 there, 2 upside down."""
-    return norm(state.projected_gravity - _constant(target, state.projected_gravity))
+    return norm(state.projected_gravity - constant(target, state.projected_gravity))
 
 
 def tilt(state: RobotState, target: Sequence[float]) -> Any:
     """Angle between the direction of gravity in the body frame and the wanted one, rad."""
     xp = array_namespace(state.projected_gravity)
     # from the chord: exact near 0, where the cosine loses digits
-    half = xp.clip(0.5 * gravity_error(state, target), 0.0, 1.0)
-    return 2.0 * xp.asin(half)
+    half = 0.5 * gravity_error(state, target)
+    return 2.0 * xp.asin(xp.where(half > 1.0, xp.ones_like(half), half))
 
 
 def any_contact(state: RobotState, links: Sequence[int]) -> Any:
@@ -78,5 +74,5 @@ def only_contact(state: RobotState, links: Sequence[int]) -> Any:
     """Whether nothing but these links touches the ground, and at least one of them does."""
     touching = state.contact_forces > CONTACT_FORCE
     xp = array_namespace(touching)
-    inside = xp.sum(xp.astype(touching[:, list(links)], xp.int64), axis=-1)
-    return (inside > 0) & (xp.sum(xp.astype(touching, xp.int64), axis=-1) == inside)
+    inside = xp.sum(touching[:, list(links)], axis=-1, dtype=xp.int64)
+    return (inside > 0) & (xp.sum(touching, axis=-1, dtype=xp.int64) == inside)

@@ -1,0 +1,15 @@
+"""RSL-RL: any vector env as its ``VecEnv``, and a runner that closes the curriculum's iteration after every update."""
+
+from adc_wrappers.core.errors import MissingExtraError
+
+try:
+    import rsl_rl  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError("rsl-rl-lib", "rsl-rl", "adc_wrappers.rsl_rl") from error
+
+from .config import paper_runner_config, runner_config
+from .distributed import sum_over_ranks
+from .runner import CurriculumRunner
+from .vec_env import RslRlVecEnv
+
+__all__ = ["CurriculumRunner", "RslRlVecEnv", "paper_runner_config", "runner_config", "sum_over_ranks"]

@@ -1,0 +1,110 @@
+"""From our PPO settings to the dict that RSL-RL's runner takes (5.x)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.envs.mirror import Mirror
+from adc_wrappers.training.ppo import PpoConfig
+from adc_wrappers.training.presets import PAPER_PPO
+
+from .vec_env import OBSERVATION_GROUP, RslRlVecEnv
+
+__all__ = ["paper_runner_config", "runner_config"]
+
+
+def paper_runner_config() -> dict[str, Any]:
+    """Return the paper's PPO and network tables as a runner's config.
+
+    >>> paper_runner_config()["algorithm"]["num_mini_batches"]
+    4
+    """
+    return runner_config(PAPER_PPO)
+
+
+def runner_config(ppo: PpoConfig, env: RslRlVecEnv | None = None) -> dict[str, Any]:
+    """Return the config of an RSL-RL runner.
+
+    Args:
+        ppo: The settings.
+        env: The env to train on; needed where the settings use its symmetry or scales.
+    """
+    task = getattr(env.unwrapped, "task", None) if env is not None else None
+    mirror = _mirror(task) if ppo.mirrored else None
+    scale = _scale(task) if ppo.scale_observations else None
+    actor = _model(ppo, scale, mirror, actor=True)
+    actor["output_gain"] = ppo.output_gain
+    actor["distribution_cfg"] = _distribution(ppo, mirror)
+    return {
+        "num_steps_per_env": ppo.n_steps,
+        "save_interval": 50,
+        "obs_groups": {"actor": [OBSERVATION_GROUP], "critic": [OBSERVATION_GROUP]},
+        "actor": actor,
+        "critic": _model(ppo, scale, mirror, actor=False),
+        "algorithm": {
+            "class_name": "PPO",
+            "num_learning_epochs": ppo.n_epochs,
+            "num_mini_batches": max(1, round(ppo.iteration_steps / ppo.batch_size)),
+            "gamma": ppo.gamma,
+            "lam": ppo.gae_lambda,
+            "learning_rate": ppo.learning_rate,
+            "schedule": "adaptive",
+            "desired_kl": ppo.target_kl,
+            "clip_param": ppo.clip_range,
+            "use_clipped_value_loss": ppo.clip_value,
+            "entropy_coef": ppo.entropy_coef,
+            "value_loss_coef": ppo.value_coef,
+            "max_grad_norm": ppo.max_grad_norm,
+        },
+    }
+
+
+def _model(ppo: PpoConfig, scale: list[float] | None, mirror: Mirror | None, *, actor: bool) -> dict[str, Any]:
+    model: dict[str, Any] = {
+        "class_name": "adc_wrappers.rsl_rl.models:TaskModel",
+        "hidden_dims": list(ppo.hidden),
+        "activation": "elu",
+        "obs_normalization": False,
+        "observation_scale": scale,
+        "mirror": None,
+    }
+    if mirror is not None:
+        columns, symmetric = mirror.action_basis()
+        signs = [1.0] * symmetric + [-1.0] * (len(columns) - symmetric) if actor else [1.0]
+        model["mirror"] = {
+            "index": list(mirror.observation_index),
+            "sign": list(mirror.observation_sign),
+            "output_sign": signs,
+        }
+    return model
+
+
+def _distribution(ppo: PpoConfig, mirror: Mirror | None) -> dict[str, Any]:
+    gaussian: dict[str, Any] = {"init_std": ppo.initial_std, "std_type": "log", "std_range": [ppo.min_std, 1e6]}
+    if mirror is None:
+        if ppo.sideways_std is not None:
+            raise CurriculumError("ppo.sideways_std needs ppo.mirrored: without a mirror there is no sideways.")
+        return {"class_name": "GaussianDistribution", **gaussian}
+    columns, symmetric = mirror.action_basis()
+    return {
+        "class_name": "adc_wrappers.rsl_rl.models:MirrorGaussian",
+        **gaussian,
+        "basis": columns.tolist(),
+        "symmetric": symmetric,
+        "sideways_std": ppo.sideways_std,
+    }
+
+
+def _mirror(task: Any) -> Mirror:
+    mirror = getattr(task, "mirror", None)
+    if not isinstance(mirror, Mirror):
+        raise CurriculumError("ppo.mirrored: the task does not say how it looks in a mirror (Task.mirror is None).")
+    return mirror
+
+
+def _scale(task: Any) -> list[float]:
+    scale = getattr(task, "observation_scale", None)
+    if scale is None:
+        raise CurriculumError("ppo.scale_observations: the task has no scales (Task.observation_scale is None).")
+    return [float(value) for value in scale]

@@ -1,0 +1,24 @@
+"""One curriculum over all ranks of a distributed training."""
+
+from __future__ import annotations
+
+import torch
+
+from adc_wrappers.core.totals import EpisodeTotals
+
+__all__ = ["sum_over_ranks"]
+
+
+def sum_over_ranks(totals: EpisodeTotals) -> EpisodeTotals:
+    """Add up the completed episodes of all ranks; the ``combine`` of a curriculum's wrapper under torchrun.
+
+    Every rank must call it once per iteration. Outside a process group the totals come back as they are.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return totals
+    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+    numbers = [totals.episodes, totals.length_sum, totals.judged, totals.successes]
+    tensor = torch.tensor(numbers, dtype=torch.float64, device=device)
+    torch.distributed.all_reduce(tensor, op=torch.distributed.ReduceOp.SUM)
+    episodes, length_sum, judged, successes = tensor.tolist()
+    return EpisodeTotals(round(episodes), length_sum, round(judged), round(successes))

@@ -1,0 +1,144 @@
+"""Checkpoints, metrics and TensorBoard of a run, once per iteration."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from adc_wrappers.runs import RunFolder
+from adc_wrappers.training.config import TrainConfig
+from adc_wrappers.training.progress import ProgressReporter
+from adc_wrappers.training.trained import read_tensors, tensor_bytes
+
+from .runner import CurriculumRunner
+from .vec_env import RslRlVecEnv
+
+__all__ = ["RunRunner"]
+
+
+class RunRunner(CurriculumRunner):
+    """A :class:`CurriculumRunner` that keeps a run folder.
+
+    Args:
+        env: The env.
+        train_cfg: RSL-RL's config.
+        config: The run's settings.
+        folder: Where metrics, logs and checkpoints go; None for nowhere.
+        reporter: Is told about every iteration.
+    """
+
+    env: RslRlVecEnv
+
+    def __init__(
+        self,
+        env: RslRlVecEnv,
+        train_cfg: dict[str, Any],
+        config: TrainConfig,
+        folder: RunFolder | None,
+        reporter: ProgressReporter | None,
+    ) -> None:
+        super().__init__(env, train_cfg, None, "cpu")
+        self.steps = 0
+        """Env steps so far, summed over envs."""
+        self._config = config
+        self._folder = folder
+        self._reporter = reporter
+        self._writer: Any = None
+        self._since = time.perf_counter()
+        self._saved = -1
+
+    def after_iteration(self, losses: dict[str, float]) -> None:
+        """Bound the learning rate, write the metrics, and save if it is time to."""
+        self.alg.learning_rate = min(self.alg.learning_rate, self._config.ppo.max_learning_rate)
+        self.steps += self._config.ppo.iteration_steps
+        if self._folder is None:
+            return
+        row = self._row()
+        self._folder.metrics.append(row)
+        self._log(row, losses)
+        if int(row["iteration"]) % self._config.checkpoint_every == 0:
+            self._save(int(row["iteration"]))
+        if self._reporter is not None:
+            self._reporter.update(self.steps, row)
+
+    def finish(self) -> None:
+        """Save what has not been saved and close the logs."""
+        if self._folder is not None and self.steps > 0:
+            self._save(self.curriculum_env.curriculum.iteration)
+        if self._writer is not None:
+            self._writer.close()
+
+    def restore(self) -> None:
+        """Go to the state of the folder's newest whole checkpoint, if there is any."""
+        folder = self._folder
+        if folder is None:
+            return
+        if not folder.checkpoints.paths():
+            folder.metrics.keep_until(0)
+            return
+        checkpoint = folder.checkpoints.load_latest()
+        state = checkpoint.json("state.json")
+        self.alg.load(read_tensors(checkpoint, "parameters.pt"), None, True)
+        self.alg.learning_rate = float(state["learning_rate"])
+        self.curriculum_env.load_state_dict(state["curriculum"])
+        self.steps = int(state["num_timesteps"])
+        folder.metrics.keep_until(int(state["curriculum"]["iteration"]))
+        torch.set_rng_state(read_tensors(checkpoint, "torch_rng.pt"))
+
+    def _row(self) -> dict[str, float]:
+        wrapper, ppo = self.curriculum_env, self._config.ppo
+        now = time.perf_counter()
+        seconds, self._since = now - self._since, now
+        holding, self.env.holding = self.env.holding / ppo.n_steps, 0.0
+        returns, totals = self.env.recent_returns, wrapper.adc.last_totals
+        return {
+            "iteration": wrapper.curriculum.iteration,
+            "steps": self.steps,
+            "stiffness": wrapper.adc.report["stiffness"],
+            "damping_mean": wrapper.adc.report["damping_mean"],
+            "progress": wrapper.curriculum.progress,
+            "episode_length_ema": wrapper.curriculum.length_ema,
+            "episode_length_mean": totals.mean_length,
+            "episodes": totals.episodes,
+            "success_ema": wrapper.curriculum.success_ema,
+            "holding": holding,
+            "return_mean": float(np.mean(returns)) if returns else math.nan,
+            "action_std": self.alg.get_policy().output_std.mean().item(),
+            "learning_rate": self.alg.learning_rate,
+            "steps_per_second": round(ppo.iteration_steps / max(seconds, 1e-9), 1),
+        }
+
+    def _log(self, row: dict[str, float], losses: dict[str, float]) -> None:
+        if self._folder is None:
+            return
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(self._folder.tensorboard))
+        names = {"stiffness", "damping_mean", "progress", "episode_length_ema", "success_ema"}
+        for name, value in row.items():
+            if name not in ("iteration", "steps") and math.isfinite(value):
+                self._writer.add_scalar(f"{'adc' if name in names else 'train'}/{name}", value, self.steps)
+        for name, value in losses.items():
+            self._writer.add_scalar(f"loss/{name}", value, self.steps)
+
+    def _save(self, iteration: int) -> None:
+        if self._folder is None or iteration == self._saved:
+            return
+        state = {
+            "num_timesteps": self.steps,
+            "curriculum": self.curriculum_env.state_dict(),
+            "learning_rate": self.alg.learning_rate,
+        }
+        parts = {
+            "state.json": json.dumps(state).encode(),
+            "parameters.pt": tensor_bytes(self.alg.save()),
+            "torch_rng.pt": tensor_bytes(torch.get_rng_state()),
+        }
+        self._folder.checkpoints.save(self.steps, parts)
+        self._saved = iteration

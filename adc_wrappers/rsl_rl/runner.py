@@ -1,0 +1,96 @@
+"""RSL-RL's runner with the curriculum closed after every policy update and kept in every checkpoint."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import torch
+from gymnasium import Wrapper
+from gymnasium.vector import VectorWrapper
+from rsl_rl.env import VecEnv
+from rsl_rl.runners import OnPolicyRunner
+
+from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.shared import CurriculumMethods
+
+from .distributed import sum_over_ranks
+
+__all__ = ["CurriculumRunner", "find_curriculum"]
+
+_KEY = "adc_curriculum"
+
+
+def find_curriculum(env: Any) -> CurriculumMethods:
+    """Return the curriculum's wrapper inside an RSL-RL env, Isaac Lab's own ``RslRlVecEnvWrapper`` included."""
+    layer = getattr(env, "env", None)
+    while layer is not None:
+        if isinstance(layer, CurriculumMethods):
+            return layer
+        layer = layer.env if isinstance(layer, (Wrapper, VectorWrapper)) else None
+    raise CurriculumError(
+        "there is no curriculum in the env: wrap it in ActuatorCurriculumWrapper before it is given to RSL-RL."
+    )
+
+
+class CurriculumRunner(OnPolicyRunner):
+    """``OnPolicyRunner`` for an env with a curriculum in it; made and used like its parent.
+
+    - After every update the iteration is closed: the curriculum moves by the episodes completed in it.
+    - ``save`` puts the curriculum's state into the checkpoint's ``infos``, ``load`` takes it out and writes its gains.
+      A checkpoint without one loads too, with a warning, and leaves the curriculum where it is.
+    - Under ``torchrun`` the episodes of all ranks are added up, so that all ranks have the same stiffness. On the CPU
+      the ranks talk through gloo.
+
+    Args:
+        env: RSL-RL's view of the env, such as :class:`RslRlVecEnv`.
+        train_cfg: RSL-RL's config, see :func:`runner_config`.
+        log_dir: Where RSL-RL writes TensorBoard logs and checkpoints; None for neither.
+        device: Where the policy lives.
+    """
+
+    def __init__(self, env: VecEnv, train_cfg: dict[str, Any], log_dir: str | None = None, device: str = "cpu") -> None:
+        self.curriculum_env = find_curriculum(env)
+        super().__init__(env, train_cfg, log_dir, device)
+        if self.is_distributed and self.curriculum_env.adc.combine is None:
+            self.curriculum_env.adc.combine = sum_over_ranks
+        self._plain_update = self.alg.update
+        self.alg.update = self._update
+
+    def _update(self) -> dict[str, float]:
+        losses: dict[str, float] = self._plain_update()
+        self.curriculum_env.end_iteration()
+        self.after_iteration(losses)
+        return losses
+
+    def after_iteration(self, losses: dict[str, float]) -> None:
+        """Called after every update, with the curriculum moved and the new gains written; for subclasses."""
+
+    def save(self, path: str, infos: dict[str, Any] | None = None) -> None:
+        """Save models, optimizer and curriculum."""
+        super().save(path, {**(infos or {}), _KEY: self.curriculum_env.state_dict()})
+
+    def load(self, path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Load what :meth:`save` or the plain runner wrote."""
+        infos: dict[str, Any] = super().load(path, *args, **kwargs) or {}
+        if _KEY in infos:
+            self.curriculum_env.load_state_dict(infos[_KEY])
+        else:
+            stiffness = self.curriculum_env.adc.report["stiffness"]
+            warnings.warn(f"{path} has no curriculum in it: going on at K = {stiffness:g}.", stacklevel=2)
+        return infos
+
+    def _configure_multi_gpu(self) -> None:
+        """Join the process group; RSL-RL's own way knows CUDA only."""
+        world_size = int(os.environ.get("WORLD_SIZE", "1"))
+        if world_size == 1 or torch.device(self.device).type != "cpu":
+            super()._configure_multi_gpu()
+            return
+        rank = int(os.environ.get("RANK", "0"))
+        local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.is_distributed, self.gpu_world_size = True, world_size
+        self.gpu_global_rank, self.gpu_local_rank = rank, local_rank
+        self.cfg["multi_gpu"] = {"global_rank": rank, "local_rank": local_rank, "world_size": world_size}
+        if not torch.distributed.is_initialized():
+            torch.distributed.init_process_group("gloo", rank=rank, world_size=world_size)

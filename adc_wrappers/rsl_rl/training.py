@@ -1,0 +1,98 @@
+"""A training run with RSL-RL in a run folder: start, resume, load."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import torch
+
+from adc_wrappers.core import ActuatorCurriculumVectorWrapper
+from adc_wrappers.envs.registry import make_env
+from adc_wrappers.runs import Checkpoint, RunFolder
+from adc_wrappers.training.config import TrainConfig
+from adc_wrappers.training.progress import ProgressReporter
+from adc_wrappers.training.trained import read_tensors
+
+from .config import runner_config
+from .run_runner import RunRunner
+from .vec_env import RslRlVecEnv
+
+__all__ = ["load_module", "make_training_env", "train"]
+
+
+def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: ProgressReporter) -> RunRunner:
+    """Train in a run folder, from the start or from its newest whole checkpoint.
+
+    Args:
+        config: The run's settings.
+        folder: The run folder, already made.
+        resume: Go on from the newest checkpoint.
+        reporter: Is told about every iteration.
+
+    Returns:
+        The runner; its last state is in the newest checkpoint too.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(config.seed)
+    env = make_training_env(config)
+    try:
+        runner = _build(config, env, folder, reporter)
+        if resume:
+            runner.restore()
+            env.reset(seed=config.seed + runner.steps)
+        remaining = config.iterations - runner.curriculum_env.curriculum.iteration
+        if remaining > 0:
+            runner.learn(remaining)
+        runner.finish()
+    finally:
+        env.close()
+    return runner
+
+
+def make_training_env(config: TrainConfig) -> RslRlVecEnv:
+    """Build the vector env with the curriculum around it, as RSL-RL sees it."""
+    batch = make_env(config.task, backend=config.backend, num_envs=config.ppo.num_envs, **config.settings)
+    wrapped = ActuatorCurriculumVectorWrapper(batch, config.curriculum)
+    return RslRlVecEnv(wrapped, reward_scale=config.ppo.reward_scale, seed=config.seed)
+
+
+def load_module(config: TrainConfig, checkpoint: Checkpoint) -> torch.nn.Module:
+    """Return the policy of a checkpoint: from observations to the mean action, clipped to the action space."""
+    envs = make_env(config.task, backend=config.backend, num_envs=1, **config.settings)
+    env = RslRlVecEnv(ActuatorCurriculumVectorWrapper(envs, config.curriculum))
+    runner = _build(config, env, None, None)
+    runner.alg.get_policy().load_state_dict(read_tensors(checkpoint, "parameters.pt")["actor_state_dict"])
+    env.close()
+    return DeterministicPolicy(runner.alg.get_policy(), envs.single_action_space)
+
+
+class DeterministicPolicy(torch.nn.Module):
+    """The mean action of an RSL-RL policy, clipped to the action space.
+
+    Args:
+        model: The actor.
+        space: The action space of one env, a box.
+    """
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def __init__(self, model: Any, space: Any) -> None:
+        super().__init__()
+        self.mean = model.as_onnx(verbose=False)
+        self.mean.eval()
+        self.register_buffer("low", torch.as_tensor(space.low))
+        self.register_buffer("high", torch.as_tensor(space.high))
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        """Return the actions for a batch of observations."""
+        return torch.clamp(self.mean(observation), self.low, self.high)
+
+
+def _build(
+    config: TrainConfig, env: RslRlVecEnv, folder: RunFolder | None, reporter: ProgressReporter | None
+) -> RunRunner:
+    with contextlib.redirect_stdout(io.StringIO()):  # RSL-RL prints its networks
+        return RunRunner(env, runner_config(config.ppo, env), config, folder, reporter)

@@ -1,0 +1,155 @@
+"""A Gymnasium ``VectorEnv`` as RSL-RL's ``VecEnv``."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+from rsl_rl.env import VecEnv
+from tensordict import TensorDict
+
+from adc_wrappers.core.errors import BackendError
+
+__all__ = ["OBSERVATION_GROUP", "RslRlVecEnv"]
+
+OBSERVATION_GROUP = "policy"
+"""Name of the one observation group, as in Isaac Lab."""
+
+_RECENT_EPISODES = 100
+
+
+class RslRlVecEnv(VecEnv):
+    """Lets RSL-RL train on a batched env as it is.
+
+    Args:
+        env: A vector env over boxes that resets finished envs in the same step, such as those of
+            ``make_env(…, num_envs=…)``; wrapped in ``ActuatorCurriculumVectorWrapper`` for the curriculum.
+        max_episode_length: Policy steps after which episodes are truncated, where the env does not say it itself.
+        reward_scale: Factor on the rewards that RSL-RL sees.
+        device: Where RSL-RL's tensors live; the env itself speaks numpy.
+        seed: Seed of the first reset.
+
+    ``extras`` has ``time_outs``, and ``log`` with ``adc/…``, the mean of every reward term as ``reward/…``, and the
+    share of envs in the wanted state as ``task/holds``, each on every step.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        *,
+        max_episode_length: int | None = None,
+        reward_scale: float = 1.0,
+        device: str = "cpu",
+        seed: int | None = None,
+    ) -> None:
+        _check(env)
+        self.env = env
+        self.num_envs = env.num_envs
+        self._action_shape = (env.num_envs, *(env.single_action_space.shape or ()))
+        self.num_actions = int(np.prod(self._action_shape[1:]))
+        self.max_episode_length = _time_limit(env) if max_episode_length is None else max_episode_length
+        self.device = device
+        self.cfg: dict[str, Any] = {"env": str(env)}
+        self.reward_scale = reward_scale
+        self.recent_returns: deque[float] = deque(maxlen=_RECENT_EPISODES)
+        """Returns of the last hundred completed episodes, without ``reward_scale``."""
+        self.holding = 0.0
+        """Sum over steps of the share of envs in the wanted state; for whoever resets it."""
+        self._steps = torch.zeros(self.num_envs, dtype=torch.long, device=device)
+        self._returns = np.zeros(self.num_envs)
+        self._observation = self._tensors(env.reset(seed=seed)[0])
+
+    @property
+    def unwrapped(self) -> Any:
+        """The innermost env."""
+        return self.env.unwrapped
+
+    @property
+    def episode_length_buf(self) -> torch.Tensor:
+        """Policy steps since each env's last reset."""
+        return self._steps
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, value: torch.Tensor) -> None:
+        raise BackendError(
+            "the clocks of a Gymnasium env cannot be set from outside: call learn(…, init_at_random_ep_len=False)."
+        )
+
+    def get_observations(self) -> TensorDict:
+        """Return the present observations."""
+        return self._observation
+
+    def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Step every env."""
+        values = actions.detach().to("cpu").numpy().reshape(self._action_shape)
+        observation, reward, terminated, truncated, infos = self.env.step(values)
+        self._observation = self._tensors(observation)
+        dones = terminated | truncated
+        self._count(np.asarray(reward, dtype=np.float64), dones)
+        extras = {"time_outs": self._tensor(truncated & ~terminated), "log": self._log(infos)}
+        return self._observation, self._tensor(reward) * self.reward_scale, self._tensor(dones).long(), extras
+
+    def reset(self, seed: int | None = None) -> TensorDict:
+        """Begin new episodes everywhere."""
+        self._observation = self._tensors(self.env.reset(seed=seed)[0])
+        self._steps.zero_()
+        self._returns[:] = 0.0
+        return self._observation
+
+    def close(self) -> None:
+        """Close the vector env."""
+        self.env.close()
+
+    def _count(self, reward: Any, dones: Any) -> None:
+        self._returns += reward
+        self._steps += 1
+        if dones.any():
+            self.recent_returns.extend(self._returns[dones].tolist())
+            self._returns[dones] = 0.0
+            self._steps[torch.from_numpy(np.flatnonzero(dones)).to(self.device)] = 0
+
+    def _log(self, infos: dict[str, Any]) -> dict[str, float]:
+        log = {f"adc/{name}": float(value) for name, value in infos.get("adc", {}).items()}
+        for name, values in infos.get("reward_terms", {}).items():
+            log[f"reward/{name}"] = float(values.mean())
+        if "holds" in infos:
+            share = float(infos["holds"].mean())
+            self.holding += share
+            log["task/holds"] = share
+        return log
+
+    def _tensor(self, values: Any) -> torch.Tensor:
+        array = np.asarray(values)
+        return torch.as_tensor(array.astype(np.float32) if array.dtype == np.float64 else array, device=self.device)
+
+    def _tensors(self, observation: Any) -> TensorDict:
+        flat = self._tensor(observation).float().reshape(self.num_envs, -1)
+        return TensorDict({OBSERVATION_GROUP: flat.clone()}, batch_size=[self.num_envs], device=self.device)
+
+
+def _check(env: VectorEnv[Any, Any, Any]) -> None:
+    mode = env.metadata.get("autoreset_mode")
+    if mode != AutoresetMode.SAME_STEP:
+        raise BackendError(
+            f"RSL-RL expects finished envs to be reset in the same step; this one's autoreset_mode is {mode}. Create "
+            "it with autoreset_mode=AutoresetMode.SAME_STEP (gymnasium.make_vec takes it in vector_kwargs)."
+        )
+    for what, space in (("observation", env.single_observation_space), ("action", env.single_action_space)):
+        if not isinstance(space, Box):
+            raise BackendError(f"RSL-RL expects a Box of numbers as {what} space, got {space}.")
+
+
+def _time_limit(env: VectorEnv[Any, Any, Any]) -> int:
+    """The task's own limit, or the registered one."""
+    task = getattr(env.unwrapped, "task", None)
+    if task is not None:
+        return int(task.time_limit)
+    spec = getattr(env, "spec", None)
+    limit = getattr(spec, "max_episode_steps", None)
+    if limit is None:
+        raise BackendError("the env does not say how long its episodes are: pass max_episode_length=.")
+    return int(limit)
