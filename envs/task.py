@@ -94,6 +94,13 @@ class Task(ABC):
         """Put the first env into one of :meth:`poses` and return its picture."""
         raise NotImplementedError(f"{type(self).__name__} has poses() but not draw_pose().")
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return what training has changed in the task, as JSON-ready values; it goes into the checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned."""
+
     def close(self) -> None:
         """Release the physics."""
         close: Any = getattr(self.backend, "close", None)

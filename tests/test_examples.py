@@ -72,3 +72,12 @@ def test_the_example_backend_stays_about_twenty_lines():
     backend = re.search(r"class AntActuators:.*?(?=\n\n\ndef main)", example, re.DOTALL).group(0)
     lines = [line for line in backend.splitlines() if line.strip() and '"""' not in line]
     assert len(lines) <= 26
+
+
+@pytest.mark.slow
+def test_rsl_rl_handstand(tmp_path):
+    out = run("rsl_rl_handstand.py", 2, cwd=tmp_path)
+    stiffness = float(re.search(r"K came to ([\d.]+)", out).group(1))
+    assert 40.0 < stiffness <= 60.0
+    assert re.search(r"[\d.]+% of the time is spent in the handstand", out)
+    assert list((tmp_path / "runs" / "rsl_rl_handstand").glob("model_*.pt"))

@@ -225,6 +225,8 @@ def reward_inputs(n: int) -> dict[str, Any]:
 def test_torch_gives_the_numbers_of_numpy() -> None:
     n = 50
     state, inputs = random_state(n), reward_inputs(n)
+    state.projected_gravity[:5], state.contact_forces[:5] = HANDSTAND.gravity, 0.0
+    state.contact_forces[:5, [4, 8]] = 50.0  # some are in the stance
     tensors = {"before": as_torch(inputs["before"])}
     tensors |= {name: torch.as_tensor(inputs[name]) for name in ("action", "fallen")}
     constants: dict[str, Any] = {

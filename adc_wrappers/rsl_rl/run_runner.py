@@ -86,6 +86,7 @@ class RunRunner(CurriculumRunner):
         self.alg.load(read_tensors(checkpoint, "parameters.pt"), None, True)
         self.alg.learning_rate = float(state["learning_rate"])
         self.curriculum_env.load_state_dict(state["curriculum"])
+        self.env.unwrapped.task.load_state_dict(state["task"])
         self.steps = int(state["num_timesteps"])
         folder.metrics.keep_until(int(state["curriculum"]["iteration"]))
         torch.set_rng_state(read_tensors(checkpoint, "torch_rng.pt"))
@@ -134,6 +135,7 @@ class RunRunner(CurriculumRunner):
             "num_timesteps": self.steps,
             "curriculum": self.curriculum_env.state_dict(),
             "learning_rate": self.alg.learning_rate,
+            "task": self.env.unwrapped.task.state_dict(),
         }
         parts = {
             "state.json": json.dumps(state).encode(),

@@ -44,9 +44,39 @@ class Recipe:
     """Iterations between two checkpoints."""
 
 
+HANDSTAND_CPU = Recipe(
+    trainer="rsl_rl",
+    workers="batch",
+    ppo=PpoConfig(
+        total_steps=20_000_000,
+        num_envs=128,
+        n_steps=32,
+        batch_size=1024,
+        n_epochs=5,
+        target_kl=0.03,
+        clip_value=False,
+        entropy_coef=0.001,
+        value_coef=1.0,
+        initial_std=0.35,
+        sideways_std=0.15,
+        min_std=0.05,
+        hidden=(128, 128),
+        reward_scale=0.2,
+        mirrored=True,
+        scale_observations=True,
+        output_gain=0.01,
+    ),
+    settings={"preset": "cpu"},
+    curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.5},
+    checkpoint_every=50,
+)
+"""The handstand on two cores, see ``docs/recipes/handstand_cpu.md``."""
+
 _SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
 
 RECIPES: dict[str, dict[str, Recipe]] = {
+    "spot-handstand": {"default": HANDSTAND_CPU},
+    "spot-hindstand": {"default": HANDSTAND_CPU},
     "cartpole": {
         "default": Recipe(
             trainer="sb3",

@@ -1,4 +1,4 @@
-"""Numbers of the task: as the paper gives them, and as its authors' public code has them.
+"""Numbers of the task: as the paper gives them, as its authors' public code has them, and as two cores can learn it.
 
 Where the paper is silent (target height, the form of a term, scaling by dt) its authors' code decides, except for α:
 the paper clips actions to [−1, 1], and with clipped actions the code's α of 0.2 cannot hold a handstand at all (see
@@ -38,6 +38,9 @@ class SpotPreset:
 
     delay: bool
     """Whether randomization delays commands by 0 to 4 physics steps."""
+
+    late_fall: float | None = None
+    """Weight that the term ``fall`` eases to once the stance is found, before scaling; None keeps it as it is."""
 
     scale_by_dt: bool = True
     """Multiply every term, the fall too, by the policy step (0.02 s), as Isaac Lab does. The returns that the paper
@@ -80,6 +83,23 @@ PRESETS: dict[str, SpotPreset] = {
         angular_axes=(0, 2),
         push_axes=(1, 2),
         delay=True,
+    ),
+    "cpu": SpotPreset(
+        weights={
+            **_SHARED,
+            "orientation": -5.0,
+            "lifted_feet_contact": -5.0,
+            "angular_velocity": -0.02,
+            "stance": 2.0,
+            "fall": -1250.0,
+        },
+        late_fall=-500.0,
+        action_scale=1.2,
+        action_limit=1.0,
+        fall_links=("body", "hip", "uleg"),
+        angular_axes=(0, 1, 2),
+        push_axes=(0, 1),
+        delay=False,
     ),
 }
 

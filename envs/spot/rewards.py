@@ -10,7 +10,7 @@ from adc_wrappers.backends.base import RobotState
 
 from .feet import feet_in_world
 from .namespaces import array_namespace
-from .terms import CONTACT_FORCE, any_contact, gravity_error, norm, square_sum
+from .terms import CONTACT_FORCE, any_contact, gravity_error, in_stance, norm, square_sum
 
 __all__ = ["REWARD_TERMS", "RewardInputs", "reward_terms"]
 
@@ -76,6 +76,10 @@ def _fall(step: _Step) -> Any:
     return _as_number(step.fallen, step.action)
 
 
+def _stance(step: _Step) -> Any:
+    return _as_number(in_stance(step.state, step.gravity, step.support), step.action)
+
+
 def _support_feet_in_air(step: _Step) -> Any:
     return _as_number(~any_contact(step.state, step.support), step.action)
 
@@ -107,6 +111,7 @@ REWARD_TERMS: dict[str, Callable[[_Step], Any]] = {
     "torque": _torque,
     "action_rate": _action_rate,
     "fall": _fall,
+    "stance": _stance,
     "support_feet_in_air": _support_feet_in_air,
     "foot_slip": _foot_slip,
     "joint_acceleration": _joint_acceleration,

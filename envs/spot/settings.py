@@ -20,7 +20,7 @@ class SpotSettings:
     """Settings of the tasks ``spot-handstand`` and ``spot-hindstand``; None takes the preset's number."""
 
     preset: str = "paper"
-    """``"paper"`` or ``"authors"``: rewards, actions, terminating contacts."""
+    """``"paper"``, ``"authors"`` or ``"cpu"`` (the CPU recipe): rewards, actions, contacts that end an episode."""
 
     randomize: bool | str | Sequence[str] = True
     """True or False for all of the paper's domain randomization, or names of what is randomized: ``friction``,
@@ -37,6 +37,9 @@ class SpotSettings:
 
     fall_cost: float | None = None
     """What a fall costs, once, after all scaling; by default 500 times the policy step."""
+
+    late_fall_cost: float | None = None
+    """What a fall costs once the stance is found, see :class:`~.fall_cost.FallCost`; by default the preset's."""
 
     weights: Mapping[str, float] | None = None
     """Reward weights that replace the preset's."""
@@ -61,8 +64,10 @@ class SpotSettings:
                 raise CurriculumError(f"spot {name}: expected a positive number, got {value}.")
         if self.action_scale is not None and not np.isfinite(self.action_scale):
             raise CurriculumError(f"spot action_scale: expected a finite number, got {self.action_scale}.")
-        if self.fall_cost is not None and not (np.isfinite(self.fall_cost) and self.fall_cost >= 0):
-            raise CurriculumError(f"spot fall_cost: expected a number that is not negative, got {self.fall_cost}.")
+        for name in ("fall_cost", "late_fall_cost"):
+            cost = getattr(self, name)
+            if cost is not None and not (np.isfinite(cost) and cost >= 0):
+                raise CurriculumError(f"spot {name}: expected a number that is not negative, got {cost}.")
         if self.time_limit < 1:
             raise CurriculumError(f"spot time_limit: expected at least 1, got {self.time_limit}.")
         for name, weight in (self.weights or {}).items():

@@ -14,17 +14,17 @@ from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.envs.task import Task
 
 from .failures import StandMonitor
+from .fall_cost import FallCost
 from .poses import robot_poses, start_at
 from .randomization import SpotRandomization
 from .rewards import RewardInputs, reward_terms
 from .settings import SpotSettings
 from .stances import HANDSTAND, HINDSTAND, Stance
 from .symmetry import observation_scale, spot_mirror
-from .terms import any_contact, observation, only_contact, tilt
+from .terms import any_contact, in_stance, observation
 
 __all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task"]
 
-SUCCESS_TILT = np.deg2rad(20.0)
 SUCCESS_SECONDS = 2.0
 
 
@@ -61,7 +61,7 @@ class SpotStandTask(Task):
         self._support = [links.index(name) for name in stance.support_feet]
         self._lifted = [links.index(name) for name in stance.lifted_feet]
         self._feet = [i for i, name in enumerate(links) if name.endswith("foot")]
-        self._weights = self._effective_weights()
+        self._weights, self._fall_cost = self._effective_weights()
         self._angular_axes = list(preset.angular_axes)
         self._randomization = SpotRandomization(backend, settings.randomized(), preset.push_axes)
         self.mirror = spot_mirror(backend.joint_names)
@@ -70,15 +70,16 @@ class SpotStandTask(Task):
         self._action: NDArray[np.float64] = np.zeros((backend.num_envs, joints))
         self._before = self._snapshot()
 
-    def _effective_weights(self) -> dict[str, float]:
-        """Weights after scaling by the policy step; ``fall`` is what a fall costs."""
+    def _effective_weights(self) -> tuple[dict[str, float], FallCost]:
+        """Weights after scaling by the policy step, and what a fall costs, early and late."""
         settings, preset = self.settings, self.settings.preset_values()
         scaled = preset.scale_by_dt if settings.scale_by_dt is None else settings.scale_by_dt
         factor = self.policy_step if scaled else 1.0
         weights = {name: factor * weight for name, weight in {**preset.weights, **(settings.weights or {})}.items()}
-        if settings.fall_cost is not None:
-            weights["fall"] = -settings.fall_cost
-        return weights
+        late = preset.late_fall if settings.fall_cost is None else None
+        early = -weights["fall"] if settings.fall_cost is None else settings.fall_cost
+        eased = early if late is None else -factor * late
+        return weights, FallCost(early, eased if settings.late_fall_cost is None else settings.late_fall_cost)
 
     @property
     def hold_steps(self) -> int:
@@ -131,7 +132,11 @@ class SpotStandTask(Task):
             angular_axes=self._angular_axes,
             policy_step=self.policy_step,
         )
-        return {name: self._weights[name] * value for name, value in raw.items()}
+        self._fall_cost.note(self.holds())
+        return {
+            name: (-self._fall_cost.now if name == "fall" else self._weights[name]) * value
+            for name, value in raw.items()
+        }
 
     def terminated(self) -> NDArray[np.bool_]:
         """Return which robots touch the ground with a link that must not."""
@@ -139,9 +144,7 @@ class SpotStandTask(Task):
 
     def holds(self) -> NDArray[np.bool_]:
         """Return which robots are in the stance now."""
-        state = self.backend.state()
-        upright = tilt(state, self.stance.gravity) < SUCCESS_TILT
-        return np.asarray(upright & only_contact(state, self._support))
+        return np.asarray(in_stance(self.backend.state(), self.stance.gravity, self._support))
 
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return the randomized parameters of every env."""
@@ -159,6 +162,14 @@ class SpotStandTask(Task):
         """Put the first robot into a pose and return its picture."""
         self.backend.reset(start_at(pose), np.array([0]))
         return self.backend.render(0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how far the cost of a fall has eased."""
+        return self._fall_cost.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore it."""
+        self._fall_cost.load_state_dict(state)
 
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return the backend's picture."""

@@ -7,6 +7,7 @@ simulator and the robot. Distances are Euclidean; a name with ``_squared`` says 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import pi
 from typing import Any
 
 from adc_wrappers.backends.base import RobotState
@@ -15,14 +16,19 @@ from .namespaces import array_namespace, constant
 
 __all__ = [
     "CONTACT_FORCE",
+    "STANCE_TILT",
     "any_contact",
     "gravity_error",
+    "in_stance",
     "norm",
     "observation",
     "only_contact",
     "square_sum",
     "tilt",
 ]
+
+STANCE_TILT = 20.0 * pi / 180.0
+"""Largest angle from the wanted orientation in which a robot counts as in the stance, rad."""
 
 CONTACT_FORCE = 1.0
 """Ground force above which a link counts as touching, N (the authors' code)."""
@@ -76,3 +82,8 @@ def only_contact(state: RobotState, links: Sequence[int]) -> Any:
     xp = array_namespace(touching)
     inside = xp.sum(touching[:, list(links)], axis=-1, dtype=xp.int64)
     return (inside > 0) & (xp.sum(touching, axis=-1, dtype=xp.int64) == inside)
+
+
+def in_stance(state: RobotState, gravity: Sequence[float], support: Sequence[int]) -> Any:
+    """Whether a robot is within 20° of the wanted orientation with nothing but the supporting feet on the ground."""
+    return (tilt(state, gravity) < STANCE_TILT) & only_contact(state, support)
