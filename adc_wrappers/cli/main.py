@@ -19,6 +19,7 @@ from .evaluate import Evaluate
 from .feasible import Feasible
 from .play import Play
 from .plot import Plot
+from .select_k0 import SelectK0
 from .train import Train
 from .view import View
 
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Any] = {
     "view": View,
     "plot": Plot,
     "feasible": Feasible,
+    "select-k0": SelectK0,
     "envs": Envs,
     "doctor": Doctor,
 }

@@ -47,7 +47,7 @@ def draw_failures(
     chart_height = 0.55 + 0.26 * len(counts)
     heights = [chart_height] + [1.62] * len(shown)
     figure = plt.figure(figsize=(9.6, sum(heights)), constrained_layout=True)
-    parts = np.atleast_1d(figure.subfigures(len(heights), 1, height_ratios=heights))
+    parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     _draw_counts(parts[0].subplots(), counts, title)
     for part, mode in zip(parts[1:], shown, strict=True):
         _draw_frames(part, result, mode, pictures[mode], [seconds for seconds, _ in frames[mode]])
