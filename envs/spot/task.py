@@ -14,8 +14,10 @@ from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.task import Task
 
+from .failures import StandMonitor
 from .fall_cost import FallCost
 from .layout import observation_layout
+from .poses import robot_poses, start_at
 from .randomization import SpotRandomization
 from .rewards import RewardInputs, reward_terms
 from .settings import SpotSettings
@@ -150,6 +152,19 @@ class SpotStandTask(Task):
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return the randomized parameters of every env."""
         return self._randomization.describe()
+
+    def episode_monitor(self) -> StandMonitor:
+        """Return what tells falls forward, back and sideways, and stances never reached or lost, apart."""
+        return StandMonitor(self.backend, self.stance, self.holds)
+
+    def poses(self) -> NDArray[np.float64]:
+        """Return base pose and joint positions of every robot."""
+        return robot_poses(self.backend.state())
+
+    def draw_pose(self, pose: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Put the first robot into a pose and return its picture."""
+        self.backend.reset(start_at(pose), np.array([0]))
+        return self.backend.render(0)
 
     def state_dict(self) -> dict[str, Any]:
         """Return how far the cost of a fall has eased."""
