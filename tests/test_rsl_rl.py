@@ -380,7 +380,8 @@ def spot_config(**changes):
     base = default_config("spot-handstand", "mujoco", {"time_limit": 30}, recipe="paper")
     ppo = PpoConfig(
         total_steps=4 * 64, num_envs=8, n_steps=8, batch_size=32, n_epochs=1, hidden=(16,), mirrored=True,
-        scale_observations=True, target_kl=0.04, final_target_kl=0.01, final_entropy_coef=0.0, sideways_std=0.2, initial_std=0.4, output_gain=0.01, reward_scale=0.5,
+        scale_observations=True, target_kl=0.04, final_target_kl=0.01, final_entropy_coef=0.0, sideways_std=0.2,
+        initial_std=0.4, output_gain=0.01, reward_scale=0.5,
     )  # fmt: skip
     from dataclasses import replace
 
