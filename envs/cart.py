@@ -135,6 +135,15 @@ class CartTask(Task):
         """Return where every pole is within 12° of upright."""
         return np.asarray(np.abs(self._angles).max(axis=0) < SUCCESS_ANGLE)
 
+    def poses(self) -> NDArray[np.float64]:
+        """Return the states."""
+        return np.stack(self._state, axis=1)
+
+    def draw_pose(self, pose: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Put the first cart into a state and return its picture."""
+        self.backend.reset(type(self._state)(*(np.array([part]) for part in pose)), np.array([0]))
+        return self.render(0)
+
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return the backend's picture."""
         picture: NDArray[np.uint8] = self.backend.render(env_id)

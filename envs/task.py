@@ -15,6 +15,7 @@ from adc_wrappers.core.errors import BackendError
 
 from .deployment import Deployment
 from .mirror import Mirror
+from .watching import EpisodeMonitor
 
 __all__ = ["Task"]
 
@@ -93,6 +94,18 @@ class Task(ABC):
     @abstractmethod
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return a picture of one env."""
+
+    def episode_monitor(self) -> EpisodeMonitor:
+        """Return what tells this task's failures apart; by default by termination alone."""
+        return EpisodeMonitor()
+
+    def poses(self) -> NDArray[np.float64] | None:
+        """Return what a picture of each env shows, ``(num_envs, …)``; None if :meth:`draw_pose` cannot."""
+        return None
+
+    def draw_pose(self, pose: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Put the first env into one of :meth:`poses` and return its picture."""
+        raise NotImplementedError(f"{type(self).__name__} has poses() but not draw_pose().")
 
     def state_dict(self) -> dict[str, Any]:
         """Return what training has changed in the task, as JSON-ready values; it goes into the checkpoint."""

@@ -16,6 +16,7 @@ from adc_wrappers.core.port import ActuatorPortMethods
 
 from .episodes import EpisodeRunner, StepResult
 from .task import Task
+from .watching import EpisodeWatcher
 from .window import FrameWindow
 
 __all__ = ["TaskEnv", "TaskVectorEnv"]
@@ -135,6 +136,8 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         self.metadata = {**type(self).metadata, "render_fps": round(1.0 / task.policy_step)}
         self._runner = EpisodeRunner(task)
         self._running = False
+        self.watchers: list[EpisodeWatcher] = []
+        """Are shown every step before finished envs are reset."""
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -148,9 +151,14 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         if mask is not None and not self._running:
             raise ResetNeeded("the first reset() must be of all envs.")
         ids = np.arange(self.num_envs) if mask is None else np.flatnonzero(mask)
-        self._runner.begin(ids, self.np_random)
+        self._begin(ids)
         self._running = True
         return self.task.observe(), self._episode_info()
+
+    def _begin(self, env_ids: NDArray[np.int64]) -> None:
+        self._runner.begin(env_ids, self.np_random)
+        for watcher in self.watchers:
+            watcher.begin(env_ids)
 
     def _episode_info(self) -> dict[str, Any]:
         randomization = self.task.describe()
@@ -165,10 +173,12 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         result = self._runner.step(np.asarray(actions, dtype=np.float32))
         infos: dict[str, Any] = {"reward_terms": result.reward_terms, "holds": result.holds}
         done = result.terminated | result.truncated
+        for watcher in self.watchers:
+            watcher.step(result)
         observation = result.observation
         if done.any():
             infos.update(_final(result, done))
-            self._runner.begin(np.flatnonzero(done), self.np_random)
+            self._begin(np.flatnonzero(done))
             infos.update(self._episode_info())
             observation = self.task.observe()
         return observation, result.reward, result.terminated, result.truncated, infos

@@ -169,7 +169,8 @@ def test_ctrl_c_ends_the_command_cleanly():
     [
         (
             ["spot-handstan"],
-            "nor a policy file (.onnx) nor a task. Did you mean 'spot-handstand'?",
+            "neither a run folder (it has no config.json) nor a policy file (.onnx) nor a task. "
+            "Did you mean 'spot-handstand'?",
         ),
         (["cartpole", "--backend", "bullet"], "Did you mean 'pybullet'?"),
         (["cartpole", "--backend", "analytic", "--action", "standing"], "has no standing action"),

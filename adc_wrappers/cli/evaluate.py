@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
+from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.files import write_json
 from adc_wrappers.runs import RunFolder
 
-__all__ = ["Evaluate", "evaluate_run", "print_evaluation"]
+from .evaluation_report import evaluation_title, print_evaluation
+from .overrides import parse_settings
+from .policies import open_policy
+from .progress import EvaluationProgress
 
-_BATCH = 50
+__all__ = ["Evaluate", "evaluate_run"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Evaluate a run's newest policy with the joints at exactly the target gains."""
+    """Evaluate a policy with the joints at exactly the target gains; say and draw how episodes ended."""
 
     run_folder: tyro.conf.Positional[Path]
-    """The run folder that `adc train` made."""
+    """The run folder that `adc train` made, or a file that `adc export` wrote."""
 
     episodes: int = 100
     """Number of episodes."""
@@ -30,45 +34,81 @@ class Evaluate:
     seed: int = 10_000
     """Seed of the start states."""
 
+    num_envs: int | None = None
+    """Envs that are stepped together, each for its fixed share of the episodes; by default at most 100."""
+
+    backend: str | None = None
+    """Evaluate in another engine than the policy was trained in."""
+
+    stiffness: float | None = None
+    """Evaluate at another stiffness than the target."""
+
+    randomize: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """With all of the task's randomization, whatever the training had."""
+
+    no_randomize: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Without randomization, whatever the training had."""
+
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Settings of the task that replace the training's, such as start_angle=0.1."""
+
+    picture: bool = True
+    """Draw how episodes ended."""
+
     def run(self) -> int:
         """Evaluate."""
+        from adc_wrappers.training.evaluating import EvaluationSetup, draw_evaluation, evaluate_policy
+
         console = Console(highlight=False, soft_wrap=True)
-        folder = RunFolder.open(self.run_folder)
-        print_evaluation(console, evaluate_run(folder, episodes=self.episodes, seed=self.seed))
-        console.print(f"numbers  {folder.path / 'eval.json'}\nepisodes {folder.path / 'eval.csv'}")
+        policy = open_policy(self.run_folder)
+        setup = EvaluationSetup.of(
+            policy.config, backend=self.backend, settings=self._settings(), stiffness=self.stiffness
+        )
+        with EvaluationProgress(console, self.episodes) as progress:
+            result, summary = evaluate_policy(
+                policy,
+                setup,
+                episodes=self.episodes,
+                seed=self.seed,
+                num_envs=self.num_envs,
+                on_step=progress.update,
+            )
+        folder = results_folder(self.run_folder)
+        files = [folder / f"{setup.name}.json", folder / f"{setup.name}.csv"]
+        write_json(files[0], summary)
+        result.write_csv(files[1])
+        print_evaluation(console, summary)
+        console.print(f"numbers  {files[0]}\nepisodes {files[1]}")
+        if self.picture:
+            path = draw_evaluation(
+                result, setup, folder / "plots" / f"{setup.name}.png", evaluation_title(summary, short=True)
+            )
+            console.print(f"picture  {path}")
         return 0
+
+    def _settings(self) -> dict[str, Any]:
+        settings = parse_settings(self.set)
+        if self.randomize and self.no_randomize:
+            raise CurriculumError("--randomize and --no-randomize contradict each other: choose one.")
+        if self.randomize or self.no_randomize:
+            if "randomize" in settings:
+                raise CurriculumError("randomize was given twice: as a flag and with --set. Leave one out.")
+            settings["randomize"] = self.randomize
+        return settings
+
+
+def results_folder(policy: Path) -> Path:
+    """Return where the results of a policy go: into its run folder, or into a folder beside its file."""
+    return policy if policy.is_dir() else policy.with_name(f"{policy.stem}-eval")
 
 
 def evaluate_run(folder: RunFolder, *, episodes: int, seed: int) -> dict[str, Any]:
-    """Evaluate, write ``eval.json`` and ``eval.csv`` into the run folder, and return the summary."""
-    from adc_wrappers.envs.registry import make_env
-    from adc_wrappers.runs.evaluation import evaluate
+    """Evaluate as trained, write ``eval.json`` and ``eval.csv`` into the run folder, and return the summary."""
     from adc_wrappers.training import load_trained
+    from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_policy
 
     policy = load_trained(folder)
-    config = policy.config
-    envs = make_env(config.task, backend=config.backend, num_envs=min(_BATCH, max(1, episodes)), **config.settings)
-    try:
-        result = evaluate(policy, envs, config.curriculum, episodes=episodes, seed=seed)
-    finally:
-        envs.close()
-    summary = {"steps": policy.steps, "seed": seed, **result.summary()}
+    result, summary = evaluate_policy(policy, EvaluationSetup.of(policy.config), episodes=episodes, seed=seed)
     folder.write_json("eval.json", summary)
     result.write_csv(folder.path / "eval.csv")
     return summary
-
-
-def print_evaluation(console: Console, summary: dict[str, Any]) -> None:
-    """Print a summary as a small table."""
-    stiffness = ", ".join(f"{value:g}" for value in summary["stiffness"])
-    low, high = summary["success_95"]
-    table = Table(title=f"{summary['episodes']} episodes at the target stiffness K = {stiffness}", title_justify="left")
-    table.add_column("success rate (95 %)")
-    table.add_column("episode length")
-    table.add_column("return")
-    table.add_row(
-        f"{summary['success_rate']:.1%} ({low:.1%} to {high:.1%})",
-        f"{summary['length_mean']:.1f} ± {summary['length_std']:.1f}",
-        f"{summary['return_mean']:.1f} ± {summary['return_std']:.1f}",
-    )
-    console.print(table)

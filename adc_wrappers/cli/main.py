@@ -20,6 +20,7 @@ from .export import Export
 from .feasible import Feasible
 from .play import Play
 from .plot import Plot
+from .select_k0 import SelectK0
 from .train import Train
 from .view import View
 
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Any] = {
     "plot": Plot,
     "export": Export,
     "feasible": Feasible,
+    "select-k0": SelectK0,
     "envs": Envs,
     "doctor": Doctor,
 }

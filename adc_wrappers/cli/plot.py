@@ -15,7 +15,7 @@ __all__ = ["Plot"]
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Draw stiffness and episode length of one or several runs: PNG, and the CSV behind it."""
+    """Draw stiffness, episode length and success of one or several runs: PNG, and the CSV behind it."""
 
     run_folders: tyro.conf.Positional[tuple[Path, ...]]
     """The run folders that `adc train` made."""

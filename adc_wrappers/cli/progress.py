@@ -1,43 +1,49 @@
-"""How far a run is: a live bar in a terminal, a line every few seconds elsewhere."""
+"""How far a command is: a live bar in a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
+import math
 import time
 from types import TracebackType
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["TrainingProgress"]
+__all__ = ["CommandProgress", "EvaluationProgress", "TrainingProgress"]
 
 _LINE_EVERY = 10.0
+_Self = TypeVar("_Self", bound="CommandProgress")
 
 
-class TrainingProgress:
-    """Shows steps, steps per second, episode length and K.
+class CommandProgress:
+    """Shows how many of a known number of things are done, and some numbers beside it.
 
     Args:
         console: Where to write.
-        total: Env steps of the whole run.
-        done: Env steps already done by an earlier part of it.
+        what: What the command is doing.
+        unit: What is counted.
+        total: How many there will be.
+        done: How many an earlier part of the command has done.
     """
 
-    def __init__(self, console: Console, total: int, done: int = 0) -> None:
+    def __init__(self, console: Console, what: str, unit: str, total: int, done: int = 0) -> None:
         self._console = console
+        self._unit = unit
         self._total = total
         self._last_line = time.perf_counter()
         self._live = console.is_terminal
         self._bar = Progress(
-            TextColumn("training"),
+            TextColumn(what),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
             TextColumn("{task.fields[numbers]}"),
             TimeRemainingColumn(),
             console=console,
         )
-        self._task = self._bar.add_task("training", total=total, completed=done, numbers="")
+        self._task = self._bar.add_task(what, total=total, completed=done, numbers="")
 
-    def __enter__(self) -> TrainingProgress:
+    def __enter__(self: _Self) -> _Self:
         if self._live:
             self._bar.start()
         return self
@@ -48,14 +54,50 @@ class TrainingProgress:
         if self._live:
             self._bar.stop()
 
+    def show(self, done: int, numbers: str) -> None:
+        """Show how much is done."""
+        if self._live:
+            self._bar.update(self._task, completed=min(done, self._total), numbers=numbers)
+            return
+        now = time.perf_counter()
+        if now - self._last_line >= _LINE_EVERY or done >= self._total:
+            self._last_line = now
+            self._console.print(f"{done:>9,} / {self._total:,} {self._unit}  {numbers}", highlight=False)
+
+
+class TrainingProgress(CommandProgress):
+    """Shows steps, steps per second, episode length, success and K.
+
+    Args:
+        console: Where to write.
+        total: Env steps of the whole run.
+        done: Env steps already done by an earlier part of it.
+    """
+
+    def __init__(self, console: Console, total: int, done: int = 0) -> None:
+        super().__init__(console, "training", "steps", total, done)
+
     def update(self, steps: int, row: dict[str, float]) -> None:
         """Show an iteration's numbers."""
         speed, length, stiffness = (row[key] for key in ("steps_per_second", "episode_length_ema", "stiffness"))
-        numbers = f"{speed:5.0f} steps/s  length {length:6.1f}  K {stiffness:6.2f}"
-        if self._live:
-            self._bar.update(self._task, completed=min(steps, self._total), numbers=numbers)
-            return
-        now = time.perf_counter()
-        if now - self._last_line >= _LINE_EVERY or steps >= self._total:
-            self._last_line = now
-            self._console.print(f"{steps:>9,} / {self._total:,} steps  {numbers}", highlight=False)
+        success = row.get("success_ema", math.nan)
+        known = "" if math.isnan(success) else f"  success {success:4.0%}"
+        self.show(steps, f"{speed:5.0f} steps/s  length {length:6.1f}{known}  K {stiffness:6.2f}")
+
+
+class EvaluationProgress(CommandProgress):
+    """Shows episodes and env steps; episodes of one batch may all end together.
+
+    Args:
+        console: Where to write.
+        episodes: How many will be played.
+    """
+
+    def __init__(self, console: Console, episodes: int) -> None:
+        super().__init__(console, "evaluating", "episodes", episodes)
+        self._begun = time.perf_counter()
+
+    def update(self, episodes: int, steps: int) -> None:
+        """Show how many episodes and env steps are done."""
+        speed = steps / max(time.perf_counter() - self._begun, 1e-9)
+        self.show(episodes, f"{steps:,} env steps  {speed:5.0f} steps/s")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING
 
-import tyro
 from rich.console import Console
 
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import RunFolder
 
-from .evaluate import evaluate_run, print_evaluation
-from .overrides import CurriculumOptions, PpoOptions, given, parse_settings
+from .evaluate import evaluate_run
+from .evaluation_report import print_evaluation
+from .overrides import CurriculumOptions, given
 from .progress import TrainingProgress
+from .training_options import TrainingOptions
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
@@ -25,29 +26,8 @@ __all__ = ["Train"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train:
+class Train(TrainingOptions):
     """Train a policy under the curriculum, evaluate it at the target gains, plot the run."""
-
-    task: tyro.conf.Positional[str]
-    """Name of the task; `adc envs` lists them."""
-
-    backend: str | None = None
-    """Engine; by default the task's first."""
-
-    recipe: str | None = None
-    """Named settings to start from; by default the task's own. `paper` has the paper's PPO."""
-
-    trainer: Literal["sb3", "rsl_rl"] | None = None
-    """Who trains: Stable-Baselines3 or RSL-RL; by default as the recipe says."""
-
-    steps: int | None = None
-    """Env steps of the whole training; by default the task's preset. A resumed run may be given more."""
-
-    num_envs: int | None = None
-    """Envs that are stepped together."""
-
-    workers: Literal["dummy", "subproc", "batch"] | None = None
-    """dummy: envs one after another in this process; subproc: a process each; batch: one vector env."""
 
     seed: int | None = None
     """Seed of envs, policy and curriculum."""
@@ -61,20 +41,11 @@ class Train:
     overwrite: bool = False
     """Replace a run folder that exists."""
 
-    checkpoint_every: int | None = None
-    """Iterations between two checkpoints."""
-
     eval_episodes: int = 100
     """Episodes of the evaluation at the target gains; 0 leaves it out."""
 
-    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """Settings of the task itself, such as start_angle=0.1."""
-
     curriculum: CurriculumOptions = field(default_factory=CurriculumOptions)
     """The curriculum; what is not given is as the task recommends."""
-
-    ppo: PpoOptions = field(default_factory=PpoOptions)
-    """The algorithm; what is not given is the task's preset."""
 
     def run(self) -> int:
         """Train."""
@@ -101,55 +72,32 @@ class Train:
         """Return the config and the run folder, and whether the run goes on with an earlier part."""
         from adc_wrappers.training import TrainConfig
 
-        spec = find_task(self.task)
         if self.resume and self.overwrite:
             raise CurriculumError("--resume and --overwrite contradict each other: choose one.")
-        out = self.out if self.out is not None else self._default_out(spec.backends[0])
+        out = self.out if self.out is not None else self._default_out()
         if self.resume and (out / "config.json").exists():
             folder = RunFolder.open(out)
             stored = TrainConfig.from_dict(folder.config())
-            config = self._apply(stored)
+            config = self._scheduled(self.applied_to(stored))
             _refuse_changes(stored, config)
             folder.write_json("config.json", config.to_dict())
             folder.log_command()
             return config, folder, True
-        config = self._new_config(spec.backends[0])
+        config = self._scheduled(self.new_config(self.seed or 0))
         return config, RunFolder.create(out, config.to_dict(), overwrite=self.overwrite), False
 
-    def _default_out(self, first_backend: str) -> Path:
+    def _default_out(self) -> Path:
         driver = self.curriculum.driver or "episode_length"
-        return Path("runs") / f"{self.task}-{self.backend or first_backend}-{driver}-seed{self.seed or 0}"
+        return Path("runs") / f"{self.task}-{self.engine}-{driver}-seed{self.seed or 0}"
 
-    def _new_config(self, first_backend: str) -> TrainConfig:
-        from adc_wrappers.training import default_config
-
-        base = default_config(
-            self.task, self.backend or first_backend, parse_settings(self.set), recipe=self.recipe, seed=self.seed or 0
-        )
-        return self._apply(base)
-
-    def _apply(self, base: TrainConfig) -> TrainConfig:
-        """Return ``base`` with the options that were given."""
-        ppo_changes: dict[str, Any] = given(self.ppo)
-        if self.steps is not None:
-            ppo_changes["total_steps"] = self.steps
-        if self.num_envs is not None:
-            ppo_changes["num_envs"] = self.num_envs
-        changes: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("backend", "trainer", "workers", "seed", "checkpoint_every")
-            if getattr(self, name) is not None
-        }
-        if self.trainer == "rsl_rl" and self.workers is None:
-            changes["workers"] = "batch"
-        if self.set:
-            changes["settings"] = {**base.settings, **parse_settings(self.set)}
-        config = dataclasses.replace(base, task=self.task, ppo=dataclasses.replace(base.ppo, **ppo_changes), **changes)
+    def _scheduled(self, config: TrainConfig) -> TrainConfig:
+        """Return the config with the seed and the curriculum that were given."""
         schedule = given(self.curriculum)
         timed = config.curriculum.hold_share > 0.0 or "hold_share" in schedule or schedule.get("driver") == "time"
         if timed and (not self.resume or config.curriculum.total_iterations is None):
             schedule["total_iterations"] = config.iterations
-        return dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **schedule))
+        seed = config.seed if self.seed is None else self.seed
+        return dataclasses.replace(config, seed=seed, curriculum=dataclasses.replace(config.curriculum, **schedule))
 
 
 def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:

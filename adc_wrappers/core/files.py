@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
-__all__ = ["write_atomically"]
+__all__ = ["write_atomically", "write_json"]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -23,3 +25,8 @@ def write_atomically(path: Path, content: bytes) -> None:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Write JSON, whole or not at all."""
+    write_atomically(path, json.dumps(values, indent=2).encode() + b"\n")

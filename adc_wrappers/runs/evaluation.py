@@ -1,44 +1,79 @@
-"""Evaluation at the target gains."""
+"""Evaluation at pinned gains."""
 
 from __future__ import annotations
 
 import csv
+import io
 import math
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumConfig
+from adc_wrappers.core.files import write_atomically
+from adc_wrappers.envs.task_env import TaskVectorEnv
+
+from .clips import Clip
+from .episode_log import EpisodeLog, EpisodeRow
 
 __all__ = ["EvaluationResult", "evaluate", "wilson_interval"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class EvaluationResult:
-    """Episodes under the target gains."""
+    """Episodes under pinned gains."""
 
     stiffness: tuple[float, ...]
     """K per joint that was live, read back from the backend."""
 
-    lengths: NDArray[np.int64]
-    """Length of each episode."""
+    num_envs: int
+    """Envs that were stepped together; each played its fixed share."""
 
-    returns: NDArray[np.float64]
-    """Sum of rewards of each episode."""
+    rows: tuple[EpisodeRow, ...]
+    """The episodes, env by env."""
 
-    successes: NDArray[np.bool_]
-    """Whether the task's success predicate held."""
+    modes: tuple[str, ...]
+    """Every way in which an episode may end, ``"success"`` first."""
+
+    clips: dict[str, Clip] = field(default_factory=dict)
+    """The end of one episode of each failure mode that occurred."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Length of each episode."""
+        return np.array([row.length for row in self.rows], dtype=np.int64)
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """Sum of rewards of each episode."""
+        return np.array([row.reward for row in self.rows])
+
+    @property
+    def successes(self) -> NDArray[np.bool_]:
+        """Whether the task's success predicate held."""
+        return np.array([row.success for row in self.rows], dtype=bool)
+
+    def mode_counts(self) -> dict[str, int]:
+        """Return how many episodes ended in each way, all ways named."""
+        counts = Counter(row.mode for row in self.rows)
+        return {mode: counts[mode] for mode in self.modes}
+
+    def episode_number(self, clip: Clip) -> int:
+        """Return which row a clip belongs to."""
+        return next(i for i, row in enumerate(self.rows) if row.env == clip.env_id) + clip.number
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers that a report shows."""
-        low, high = wilson_interval(int(self.successes.sum()), len(self.successes))
+        low, high = wilson_interval(int(self.successes.sum()), len(self.rows))
         return {
-            "episodes": len(self.lengths),
+            "episodes": len(self.rows),
+            "num_envs": self.num_envs,
             "stiffness": list(self.stiffness),
             "success_rate": float(self.successes.mean()),
             "success_95": [low, high],
@@ -46,15 +81,29 @@ class EvaluationResult:
             "length_std": float(self.lengths.std()),
             "return_mean": float(self.returns.mean()),
             "return_std": float(self.returns.std()),
+            "modes": self.mode_counts(),
+            "reward_terms": _means([row.reward_terms for row in self.rows]),
+            "means": _means([row.numbers for row in self.rows]),
         }
 
     def write_csv(self, path: Path) -> None:
         """Write one row per episode."""
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["episode", "length", "return", "success"])
-            for i, row in enumerate(zip(self.lengths, self.returns, self.successes, strict=True)):
-                writer.writerow([i, int(row[0]), float(row[1]), int(row[2])])
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        first = self.rows[0]
+        parts = ("reward_terms", "numbers", "randomization")
+        names = [*(f"reward_{name}" for name in first.reward_terms), *first.numbers, *first.randomization]
+        writer.writerow(["episode", "env", "length", "return", "success", "terminated", "mode", *names])
+        for i, row in enumerate(self.rows):
+            values = [value for part in parts for value in getattr(row, part).values()]
+            writer.writerow(
+                [i, row.env, row.length, row.reward, int(row.success), int(row.terminated), row.mode, *values]
+            )
+        write_atomically(path, text.getvalue().encode())
+
+
+def _means(rows: list[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
@@ -72,6 +121,17 @@ def wilson_interval(successes: int, trials: int, z: float = 1.959964) -> tuple[f
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
+class _Outcome(NamedTuple):
+    """A step of a vector env that is not of this library, as far as it can be known."""
+
+    reward: NDArray[np.float64]
+    reward_terms: dict[str, NDArray[np.float64]]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    success: NDArray[np.bool_]
+    broken: NDArray[np.bool_]
+
+
 def evaluate(
     policy: Callable[[NDArray[np.float32]], NDArray[np.float32]],
     envs: VectorEnv[Any, Any, Any],
@@ -79,10 +139,12 @@ def evaluate(
     *,
     episodes: int,
     seed: int,
+    on_step: Callable[[int, int], None] | None = None,
 ) -> EvaluationResult:
     """Run ``policy`` on ``envs`` with the target gains of ``config`` pinned and read back.
 
-    Every env plays its fixed share of the episodes, so that short ones are not favoured.
+    Every env plays its fixed share of the episodes, so that short ones are not favoured. The same seed and number of
+    envs give the same episodes.
 
     Args:
         policy: From a batch of observations to a batch of actions.
@@ -90,29 +152,40 @@ def evaluate(
         config: Names the target stiffness.
         episodes: Number of episodes.
         seed: Seed of the start states.
+        on_step: Called after every step with the episodes and the env steps done so far.
     """
     if episodes < 1:
         raise ValueError(f"episodes: expected at least 1, got {episodes}.")
     pinned = ActuatorCurriculumVectorWrapper(envs, config, training=False)
-    count = envs.num_envs
-    quota = np.full(count, episodes // count) + (np.arange(count) < episodes % count)
-    length, reward_sum = np.zeros(count, dtype=np.int64), np.zeros(count)
-    rows: list[list[tuple[int, float, bool]]] = [[] for _ in range(count)]
-    observation, _ = pinned.reset(seed=seed)
-    while (quota > 0).any():
-        observation, reward, terminated, truncated, infos = pinned.step(policy(observation))
-        length += 1
-        reward_sum += reward
-        for i in np.flatnonzero(terminated | truncated):
-            if quota[i] > 0:
-                rows[i].append((int(length[i]), float(reward_sum[i]), bool(infos["final_info"]["is_success"][i])))
-                quota[i] -= 1
-            length[i], reward_sum[i] = 0, 0.0
+    own = envs.unwrapped if isinstance(envs.unwrapped, TaskVectorEnv) else None
+    log = EpisodeLog(envs.num_envs, episodes, None if own is None else own.task)
+    if own is not None:
+        own.watchers.append(log)
+    try:
+        observation, _ = pinned.reset(seed=seed)
+        steps = 0
+        while log.missing:
+            observation, reward, terminated, truncated, infos = pinned.step(policy(observation))
+            if own is None:
+                log.step(_outcome(reward, terminated, truncated, infos))
+                log.begin(np.flatnonzero(terminated | truncated))
+            steps += envs.num_envs
+            if on_step is not None:
+                on_step(episodes - log.missing, steps)
+    finally:
+        if own is not None:
+            own.watchers.remove(log)
     pinned.adc.verify()
-    flat = [row for env_rows in rows for row in env_rows]
     return EvaluationResult(
-        tuple(pinned.adc.stiffness[0].tolist()),
-        np.array([row[0] for row in flat]),
-        np.array([row[1] for row in flat]),
-        np.array([row[2] for row in flat]),
+        stiffness=tuple(pinned.adc.stiffness[0].tolist()),
+        num_envs=envs.num_envs,
+        rows=log.rows,
+        modes=log.modes,
+        clips=log.clips,
     )
+
+
+def _outcome(reward: Any, terminated: Any, truncated: Any, infos: dict[str, Any]) -> _Outcome:
+    never = np.zeros(len(terminated), dtype=bool)
+    success = infos["final_info"]["is_success"] if (terminated | truncated).any() else never
+    return _Outcome(reward, infos.get("reward_terms", {}), terminated, truncated, np.asarray(success, bool), never)

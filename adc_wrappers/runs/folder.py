@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from adc_wrappers.core.files import write_atomically
+from adc_wrappers.core.files import write_json
 
 from .checkpoint import CheckpointStore
 from .metrics import MetricsFile
@@ -31,7 +31,8 @@ class RunFolder:
 
     - ``config.json``: every setting, ``command.txt``: how it was started, ``versions.json``: with what;
     - ``metrics.csv``: one row per iteration, ``tensorboard/``: the same and the trainer's own;
-    - ``checkpoints/``, ``plots/``, ``eval.json``, ``eval.csv``.
+    - ``checkpoints/``, ``plots/``, ``eval.json``, ``eval.csv``, and ``eval-….json``, ``eval-….csv`` of evaluations that
+      differ from the training.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +82,7 @@ class RunFolder:
     def write_json(self, name: str, values: Any) -> Path:
         """Write a JSON file into the folder."""
         path = self.path / name
-        write_atomically(path, json.dumps(values, indent=2).encode() + b"\n")
+        write_json(path, values)
         return path
 
 

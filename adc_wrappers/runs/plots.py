@@ -1,8 +1,9 @@
-"""The two curves of a run: stiffness, and what drives it."""
+"""The curves of a run: stiffness, episode length, and success where there is any."""
 
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ __all__ = ["plot_runs"]
 
 
 def plot_runs(runs: Sequence[RunFolder], path: Path) -> tuple[Path, Path]:
-    """Draw K(t) and episode length of one or several runs.
+    """Draw K, episode length and, where there is any, success of one or several runs.
 
     Args:
         runs: The run folders.
@@ -32,27 +33,21 @@ def plot_runs(runs: Sequence[RunFolder], path: Path) -> tuple[Path, Path]:
     except ImportError as error:
         raise MissingExtraError("matplotlib", "viz", "Plotting") from error
     series = [_read(run) for run in runs]
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(7.2, 5.4), sharex=True, constrained_layout=True)
-    for run, columns in zip(runs, series, strict=True):
-        steps = columns["steps"]
-        label = run.path.name
-        (line,) = top.plot(steps, columns["stiffness"], label=label, linewidth=1.8)
-        colour = line.get_color()
-        bottom.plot(steps, columns["episode_length_mean"], ".", color=colour, alpha=0.35, markersize=4)
-        bottom.plot(steps, columns["episode_length_ema"], color=colour, linewidth=1.8)
-    _mark_gains(top, runs)
-    top.set_ylabel("joint stiffness K")
-    bottom.set_ylabel("episode length (policy steps)")
-    bottom.set_xlabel("env steps")
-    bottom.plot([], [], ".", color="0.5", label="mean of an iteration")
-    bottom.plot([], [], color="0.5", label="moving average (drives K)")
-    bottom.legend(frameon=False, loc="lower right")
-    if len(runs) > 1:
-        top.legend(frameon=False)
-    for axes in (top, bottom):
+    panels = [_draw_stiffness, _draw_lengths]
+    if any(_has_success(columns) for columns in series):
+        panels.append(_draw_success)
+    figure, all_axes = plt.subplots(
+        len(panels), 1, figsize=(7.2, 2.7 * len(panels)), sharex=True, constrained_layout=True
+    )
+    for draw, axes in zip(panels, all_axes, strict=True):
+        draw(axes, runs, series)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
         axes.set_ylim(bottom=0)
+    all_axes[-1].set_xlabel("env steps")
+    figure.align_ylabels()
+    if len(runs) > 1:
+        all_axes[0].legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)
@@ -64,6 +59,39 @@ def _read(run: RunFolder) -> dict[str, list[float]]:
     if not columns or not columns["steps"]:
         raise RunFolderError(f"{run.path} has no metrics yet: there is nothing to plot.")
     return columns
+
+
+def _has_success(columns: dict[str, list[float]]) -> bool:
+    """Whether an episode has ever been a success; an older run may not have the column."""
+    return any(value > 0.0 for value in columns.get("success_ema", ()))
+
+
+def _draw_stiffness(axes: Any, runs: Sequence[RunFolder], series: Sequence[dict[str, list[float]]]) -> None:
+    for run, columns in zip(runs, series, strict=True):
+        axes.plot(columns["steps"], columns["stiffness"], label=run.path.name, linewidth=1.8)
+    _mark_gains(axes, runs)
+    axes.set_ylabel("joint\nstiffness K")
+
+
+def _draw_lengths(axes: Any, runs: Sequence[RunFolder], series: Sequence[dict[str, list[float]]]) -> None:
+    for columns in series:
+        (line,) = axes.plot(columns["steps"], columns["episode_length_ema"], linewidth=1.8)
+        axes.plot(
+            columns["steps"], columns["episode_length_mean"], ".", color=line.get_color(), alpha=0.35, markersize=4
+        )
+    axes.plot([], [], ".", color="0.5", label="mean of an iteration")
+    axes.plot([], [], color="0.5", label="moving average")
+    axes.legend(frameon=False, loc="lower right")
+    axes.set_ylabel("episode length\n(policy steps)")
+
+
+def _draw_success(axes: Any, runs: Sequence[RunFolder], series: Sequence[dict[str, list[float]]]) -> None:
+    for columns in series:
+        values = columns.get("success_ema") or [math.nan] * len(columns["steps"])
+        axes.plot(columns["steps"], values, linewidth=1.8)
+    axes.set_ylabel("success rate\n(moving average)")
+    axes.set_ylim(0.0, 1.0)
+    axes.yaxis.set_major_formatter("{x:.0%}")
 
 
 def _mark_gains(axes: Any, runs: Sequence[RunFolder]) -> None:
@@ -81,11 +109,12 @@ def _mark_gains(axes: Any, runs: Sequence[RunFolder]) -> None:
 
 
 def _write_csv(runs: Sequence[RunFolder], series: Sequence[dict[str, list[float]]], path: Path) -> Path:
-    names = ["steps", "iteration", "stiffness", "progress", "episode_length_ema", "episode_length_mean"]
+    names = ["steps", "iteration", "stiffness", "progress", "episode_length_ema", "episode_length_mean", "success_ema"]
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["run", *names])
         for run, columns in zip(runs, series, strict=True):
-            for row in zip(*(columns[name] for name in names), strict=True):
+            blank = [math.nan] * len(columns["steps"])
+            for row in zip(*(columns.get(name, blank) for name in names), strict=True):
                 writer.writerow([run.path.name, *row])
     return path

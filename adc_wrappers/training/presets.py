@@ -72,11 +72,17 @@ HANDSTAND_CPU = Recipe(
 )
 """The handstand on two cores, see ``docs/recipes/handstand_cpu.md``."""
 
+HANDSTAND_SUCCESS = dataclasses.replace(
+    HANDSTAND_CPU,
+    curriculum={"driver": "success", "success_min": 0.0, "success_max": 0.5, "monotone": True, "hold_share": 0.5},
+)
+"""The same, with K driven by the success rate: standing on four feet, however long, does not soften the joints."""
+
 _SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
 
 RECIPES: dict[str, dict[str, Recipe]] = {
-    "spot-handstand": {"default": HANDSTAND_CPU},
-    "spot-hindstand": {"default": HANDSTAND_CPU},
+    "spot-handstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS},
+    "spot-hindstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS},
     "cartpole": {
         "default": Recipe(
             trainer="sb3",

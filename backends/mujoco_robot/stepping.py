@@ -173,13 +173,13 @@ class BatchStepper:
             The physics step from which each of them must go on carefully; ``decimation`` if from none.
         """
         first = np.full(len(rows), self._decimation)
-        force = np.abs(self._records["actuator_force"][: len(rows), :, self._knees])
+        force: _Array = np.abs(self._records["actuator_force"][: len(rows), :, self._knees])
         chosen = np.flatnonzero((force > _LOWEST_KNEE_LIMIT).any(axis=(1, 2)) & ~self._failed[rows])
         if not chosen.size:
             return first
         path = np.concatenate((self._before[rows[chosen], None], self._records[_MOTION][chosen]), axis=1)
         angle = path[:, :-1, _TIME + self.joint_positions[self._knees]]
-        over = (force[chosen] > knee_torque_limit(angle)).any(axis=2)
+        over: NDArray[np.bool_] = np.any(force[chosen] > knee_torque_limit(angle), axis=2)
         step = np.where(self._warned(rows[chosen]), 0, over.argmax(axis=1))  # after a warning nothing was recorded
         found = over.any(axis=1)
         chosen, step, path = chosen[found], step[found], path[found]

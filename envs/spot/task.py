@@ -14,8 +14,10 @@ from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.task import Task
 
+from .failures import StandMonitor
 from .fall_cost import FallCost
 from .layout import observation_layout
+from .poses import robot_poses, start_at
 from .randomization import SpotRandomization
 from .rewards import RewardInputs, reward_terms
 from .settings import SpotSettings
@@ -96,7 +98,7 @@ class SpotStandTask(Task):
         """Push robots whose time has come, and hold the joint targets for one policy step."""
         self._randomization.maybe_push(self._rng)
         self._before = self._snapshot()
-        self._action = np.clip(actions.astype(np.float64), -self.action_limit, self.action_limit)
+        self._action = actions.astype(np.float64).clip(-self.action_limit, self.action_limit)
         self.backend.advance(self.backend.nominal_pose + self.action_scale * self._action)
 
     def _snapshot(self) -> RewardInputs:
@@ -132,7 +134,8 @@ class SpotStandTask(Task):
             angular_axes=self._angular_axes,
             policy_step=self.policy_step,
         )
-        self._fall_cost.note(self.holds())
+        if self._fall_cost.eases:
+            self._fall_cost.note(self.holds())
         return {
             name: (-self._fall_cost.now if name == "fall" else self._weights[name]) * value
             for name, value in raw.items()
@@ -149,6 +152,19 @@ class SpotStandTask(Task):
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return the randomized parameters of every env."""
         return self._randomization.describe()
+
+    def episode_monitor(self) -> StandMonitor:
+        """Return what tells falls forward, back and sideways, and stances never reached or lost, apart."""
+        return StandMonitor(self.backend, self.stance, self.holds)
+
+    def poses(self) -> NDArray[np.float64]:
+        """Return base pose and joint positions of every robot."""
+        return robot_poses(self.backend.state())
+
+    def draw_pose(self, pose: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Put the first robot into a pose and return its picture."""
+        self.backend.reset(start_at(pose), np.array([0]))
+        return self.backend.render(0)
 
     def state_dict(self) -> dict[str, Any]:
         """Return how far the cost of a fall has eased."""

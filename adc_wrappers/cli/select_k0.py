@@ -1,0 +1,190 @@
+"""``adc select-k0``."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.envs.registry import find_task
+from adc_wrappers.runs import RunFolder
+
+from .evaluation_report import format_rate
+from .progress import EvaluationProgress, TrainingProgress
+from .training_options import TrainingOptions
+
+if TYPE_CHECKING:
+    from adc_wrappers.training import TrainConfig
+    from adc_wrappers.training.selection import Selection, SelectionRule
+
+__all__ = ["SelectK0"]
+
+_EVALUATION_SEED = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectK0(TrainingOptions):
+    """Choose K_0 by the paper's rule: raise K from the target until a policy trained at that K passes."""
+
+    target_stiffness: float | None = None
+    """K_*, where the search begins; by default the task's."""
+
+    step: float = 5.0
+    """From one stiffness to the next."""
+
+    max: float | None = None
+    """Largest stiffness that is tried; by default twice the target. A search that goes on may be given another."""
+
+    threshold: float = 0.98
+    """Success rate that must be exceeded."""
+
+    episodes: int = 1000
+    """Episodes of each evaluation."""
+
+    eval_envs: int | None = None
+    """Envs that are stepped together in evaluations; by default at most 100."""
+
+    seeds: tuple[int, ...] = (0,)
+    """Train one policy with each of these seeds per stiffness; their episodes are pooled."""
+
+    out: Path | None = None
+    """Folder with one run per policy; by default runs/select-k0-TASK-BACKEND."""
+
+    resume: bool = False
+    """Go on with a search that was interrupted; what is finished is not repeated."""
+
+    def run(self) -> int:
+        """Search, and say what was found."""
+        find_task(self.task)  # a mistyped name is answered before the slow imports
+        from adc_wrappers.training.selection import Selection, check_stiffness, fixed_config
+
+        console = Console(highlight=False, soft_wrap=True)
+        rule, config = self._rule_and_config()
+        check_stiffness(fixed_config(config, rule.candidates()[-1], rule.seeds[0]))
+        folder = self.out if self.out is not None else Path("runs") / f"select-k0-{self.task}-{self.engine}"
+        selection = (Selection.resume if self.resume else Selection.create)(folder, rule, config)
+        for stiffness in rule.candidates():
+            for seed in rule.seeds:
+                self._try(console, selection, stiffness, seed)
+            if selection.passed(stiffness):
+                break
+        self._report(console, selection)
+        return 0
+
+    def _rule_and_config(self) -> tuple[SelectionRule, TrainConfig]:
+        from adc_wrappers.training.selection import SelectionRule
+
+        config = self.new_config(0)
+        target = config.curriculum.target_stiffness if self.target_stiffness is None else self.target_stiffness
+        if not isinstance(target, float | int):
+            raise CurriculumError(
+                f"the task's target stiffness differs between joints ({target}); the rule raises one number. "
+                "Name one with --target-stiffness."
+            )
+        rule = SelectionRule(
+            target=float(target),
+            step=self.step,
+            threshold=self.threshold,
+            episodes=self.episodes,
+            maximum=2.0 * target if self.max is None else self.max,
+            seeds=self.seeds,
+        )
+        if self.eval_envs is not None and not 1 <= self.eval_envs <= self.episodes:
+            raise CurriculumError(
+                f"eval_envs: expected 1 to {self.episodes}, the number of episodes, got {self.eval_envs}."
+            )
+        return rule, config
+
+    def _try(self, console: Console, selection: Selection, stiffness: float, seed: int) -> None:
+        """Train and evaluate one policy, or what is missing of that."""
+        from adc_wrappers.training import load_trained
+        from adc_wrappers.training.evaluating import EvaluationSetup
+        from adc_wrappers.training.selection import Trial, fixed_config
+
+        trial = selection.find(stiffness, seed)
+        if trial is not None and trial.complete:
+            return
+        console.print(f"K = {stiffness:g}, seed {seed}")
+        config = fixed_config(selection.config, stiffness, seed)
+        folder = _train(console, config, selection.run_path(stiffness, seed))
+        policy = load_trained(folder)
+        if trial is None or trial.own is None:
+            own = self._evaluate(console, folder, policy, EvaluationSetup.of(policy.config))
+            trial = Trial(stiffness=stiffness, seed=seed, steps=policy.steps, own=own)
+            selection.record(trial)
+        at_target = EvaluationSetup.of(policy.config, stiffness=selection.rule.target)
+        target = trial.own if at_target.at_target else self._evaluate(console, folder, policy, at_target)
+        selection.record(dataclasses.replace(trial, target=target))
+
+    def _evaluate(self, console: Console, folder: RunFolder, policy: Any, setup: Any) -> dict[str, Any]:
+        from adc_wrappers.training.evaluating import evaluate_policy
+
+        with EvaluationProgress(console, self.episodes) as progress:
+            result, summary = evaluate_policy(
+                policy,
+                setup,
+                episodes=self.episodes,
+                seed=_EVALUATION_SEED + policy.config.seed,
+                num_envs=self.eval_envs,
+                on_step=progress.update,
+            )
+        folder.write_json(f"{setup.name}.json", summary)
+        result.write_csv(folder.path / f"{setup.name}.csv")
+        kept = ("episodes", "num_envs", "success_rate", "success_95", "length_mean", "modes")
+        return {"successes": int(result.successes.sum()), **{name: summary[name] for name in kept}}
+
+    def _report(self, console: Console, selection: Selection) -> None:
+        from adc_wrappers.training.selection_report import draw_selection, write_selection_csv
+
+        rule = selection.rule
+        table = Table(title=f"{rule.episodes} episodes per policy, 95 % intervals", title_justify="left")
+        for column in ("trained at K", "success there", "length there", f"success at K_* = {rule.target:g}", ""):
+            table.add_column(column)
+        for stiffness in rule.candidates():
+            own, target = selection.pooled(stiffness), selection.pooled(stiffness, "target")
+            if own is not None and target is not None:
+                rates = [format_rate(result["success_rate"], result["success_95"]) for result in (own, target)]
+                mark = "passed" if selection.passed(stiffness) else ""
+                table.add_row(f"{stiffness:g}", rates[0], f"{own['length_mean']:.1f}", rates[1], mark)
+        console.print(table)
+        console.print(_verdict(selection), style="bold")
+        console.print(f"plot   {draw_selection(selection)}\ndata   {write_selection_csv(selection)}")
+        console.print(f"search {selection.folder}")
+
+
+def _verdict(selection: Selection) -> str:
+    rule, chosen = selection.rule, selection.chosen
+    if chosen is None:
+        tried = ", ".join(f"{value:g}" for value in rule.candidates())
+        return (
+            f"None of K = {tried} exceeded {rule.threshold:.1%} success: no K_0 is chosen. "
+            "Go on with a larger --max (and --resume), or begin anew with more --steps."
+        )
+    text = f"K_0 = {chosen:g}: the smallest stiffness that exceeded {rule.threshold:.1%} success"
+    if chosen == rule.target:
+        text += ". It is the target itself: by this rule the task needs no curriculum"
+    return text + "."
+
+
+def _train(console: Console, config: TrainConfig, path: Path) -> RunFolder:
+    """Train in a run folder; one that was begun before goes on from its newest checkpoint."""
+    from adc_wrappers.training import trainer_module
+    from adc_wrappers.training.selection import as_stored
+
+    begun = (path / "config.json").exists()
+    if path.exists() and not begun:
+        shutil.rmtree(path)  # cut off while it was made: nothing is in it
+    folder = RunFolder.open(path) if begun else RunFolder.create(path, config.to_dict())
+    if begun and folder.config() != as_stored(config.to_dict()):
+        raise CurriculumError(f"{path} was trained with other settings than this search. Remove it, or choose --out.")
+    done = folder.checkpoints.load_latest().step if folder.checkpoints.paths() else 0
+    if done < config.ppo.total_steps:
+        with TrainingProgress(console, config.ppo.total_steps, done) as progress:
+            trainer_module(config.trainer).train(config, folder, resume=begun, reporter=progress)
+    return folder
