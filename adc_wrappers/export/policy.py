@@ -140,7 +140,7 @@ def _commanded(
 def _describe(model: onnx.ModelProto, metadata: PolicyMetadata) -> None:
     """Put the metadata into the model: the document, and a few lines for people who look at it."""
     config = metadata.training.config or {}
-    unknown = "unknown: ask who commissions the robot"
+    unknown = "unknown: not given at export"
     entries = {
         "adc.format": f"{FORMAT} {VERSION}",
         "adc.task": str(config.get("task", "")),
