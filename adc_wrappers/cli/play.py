@@ -33,6 +33,12 @@ class Play:
     seconds: float | None = None
     """Film at most so much of the episode."""
 
+    width: int | None = None
+    """Width of the film in pixels; by default that of the rendering."""
+
+    fps: float | None = None
+    """Pictures per second of the film; by default at most 25 in a GIF and all in an MP4."""
+
     def run(self) -> int:
         """Play."""
         from adc_wrappers.envs.registry import make_env
@@ -48,7 +54,14 @@ class Play:
         try:
             if self.out is not None:
                 length, success = record_episode(
-                    policy, env, config.curriculum, self.out, seed=self.seed, max_seconds=self.seconds
+                    policy,
+                    env,
+                    config.curriculum,
+                    self.out,
+                    seed=self.seed,
+                    max_seconds=self.seconds,
+                    width=self.width,
+                    fps=self.fps,
                 )
                 console.print(f"{_outcome(length, success)}\nfilm {self.out}")
                 return 0
