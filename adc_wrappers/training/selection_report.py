@@ -77,12 +77,12 @@ def draw_selection(selection: Selection) -> Path:
     axes.set_title(_title(selection), loc="left", fontsize=10)
     axes.set_xlabel("stiffness K of the training")
     axes.set_ylabel("success rate (95 % interval)")
-    axes.set_ylim(0.0, 1.04)
+    axes.set_ylim(-0.04, 1.04)
     axes.yaxis.set_major_formatter("{x:.0%}")
     tried = {trial.stiffness for trial in selection.trials}
     axes.set_xticks(sorted(tried))
     axes.set_xlim(min(tried) - selection.rule.step, max(tried) + selection.rule.step)
-    axes.legend(frameon=False, loc="center right" if selection.chosen is None else "lower right", fontsize=9)
+    figure.legend(frameon=False, loc="outside lower center", ncols=2, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     path = selection.folder / "select_k0.png"
