@@ -4,13 +4,14 @@ VENV ?= .venv
 # The CPU-friendly release that this project is tested with; the library itself accepts a range.
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
-EXTRAS := dev,pybullet,mujoco,sb3,view
+EXTRAS := dev,pybullet,mujoco,sb3,rsl-rl,export,skrl,view
+RSL_RL_VERSIONS ?= 5.2.0 5.3.0 5.4.2 5.5.1
 STAMP := $(VENV)/.installed
 
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo test test-fast lint bench clean
+.PHONY: demo test test-fast test-rsl-rl lint bench clean
 .DEFAULT_GOAL := test
 
 $(STAMP): setup.cfg pyproject.toml
@@ -29,6 +30,13 @@ test: $(STAMP)  ## all tests
 
 test-fast: $(STAMP)  ## without the slow ones
 	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-rsl-rl: $(STAMP)  ## the RSL-RL adapter against every supported release
+	set -e; for version in $(RSL_RL_VERSIONS); do \
+		$(BIN)/python -m pip install -qq --no-deps --target $(VENV)/rsl-rl/$$version rsl-rl-lib==$$version; \
+		echo "RSL-RL $$version"; \
+		PYTHONPATH=$(VENV)/rsl-rl/$$version $(BIN)/python -m pytest -q tests/test_rsl_rl.py; \
+	done
 
 lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -27,6 +27,7 @@ from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, spot_mjcf, standing_height
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.envs.spot.feet import feet_in_world
+from adc_wrappers.runs.folder import source_commit
 
 Array = NDArray[np.float64]
 
@@ -200,6 +201,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--write", action="store_true", help="write benchmarks/cross_engine.md")
     arguments = parser.parse_args()
+    begin = time.perf_counter()
     engines = engine_table(arguments.robots, arguments.seed)
     contacts = contact_table(arguments.robots, arguments.seed, arguments.rounds)
     print(engines, contacts, sep="\n\n")
@@ -208,7 +210,8 @@ def main() -> None:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("mujoco", "pybullet", "numpy"))
     command = (
         f"Command: `python benchmarks/cross_engine.py --write`, {arguments.robots} robots per row, seed "
-        f"{arguments.seed}, {arguments.rounds} rounds of speed. adc-wrappers {adc_wrappers.__version__}, {versions}, "
+        f"{arguments.seed}, {arguments.rounds} rounds of speed, {time.perf_counter() - begin:.0f} s, commit "
+        f"{source_commit()}. adc-wrappers {adc_wrappers.__version__}, {versions}, "
         f"Python {platform.python_version()}, {platform.machine()}."
     )
     first = (

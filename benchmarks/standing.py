@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import platform
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from adc_wrappers.backends.spot_model.kinematics import link_poses
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.envs.spot import PRESETS
 from adc_wrappers.envs.spot.feet import feet_in_body, feet_in_world, rotate, touchdown_height
+from adc_wrappers.runs.folder import source_commit
 
 Array = NDArray[np.float64]
 
@@ -213,13 +215,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write benchmarks/standing.md")
     arguments = parser.parse_args()
+    begin = time.perf_counter()
     table = standing_table()
     print(table)
     if not arguments.write:
         return
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("mujoco", "pybullet", "numpy"))
     command = (
-        "Command: `python benchmarks/standing.py --write`; nothing is random. adc-wrappers "
+        "Command: `python benchmarks/standing.py --write`, nothing is random, "
+        f"{time.perf_counter() - begin:.0f} s, commit {source_commit()}. adc-wrappers "
         f"{adc_wrappers.__version__}, {versions}, Python {platform.python_version()}, {platform.machine()}."
     )
     remarks = (

@@ -2,7 +2,9 @@
 
 Every variant plays the same windows: all robots are put on the ground, then follow the same random joint targets for
 half a second (25 policy steps of ten physics steps). Variants take turns in one process; the table has medians over
-rounds and, for each, the share of the bare engine in the same rounds.
+rounds and, for each, the share of the bare engine in the same rounds. All MuJoCo variants step the model that this
+library compiles, with the same gains; this library adds contact sensors to it, the others do without. A batch of
+processes is as fast as its number of envs suits the machine, so AsyncVectorEnv is given several.
 
     python benchmarks/throughput.py            # print
     python benchmarks/throughput.py --write    # and write benchmarks/throughput.md
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,12 +36,17 @@ from stable_baselines3.common.vec_env import SubprocVecEnv
 
 import adc_wrappers
 from adc_wrappers import make_env
-from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, spot_mjcf, standing_height
+from adc_wrappers.backends.mujoco_robot import RobotLayout
+from adc_wrappers.backends.mujoco_robot.model import compile_robot, joint_inertia, load_spec
+from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, standing_height
+from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.runs.folder import source_commit
 
 WINDOW = 25
 DECIMATION = 10
 SCALE = 0.9
+STIFFNESS = 60.0
+PHYSICS_STEP = 0.002
 CORES = len(os.sched_getaffinity(0))
 MEMORY = {"mujoco": 1026, "pybullet": 34}
 """Number of envs whose memory is compared with that of two."""
@@ -91,20 +99,31 @@ def our_env(backend: str, num_envs: int) -> Stepped:
     return Stepped(make_env("spot-handstand", backend=backend, num_envs=num_envs), num_envs)
 
 
+def engine_spec() -> Any:
+    """The model that the env steps, with the gains it begins with, but without its sensors: an ``MjSpec``."""
+    spec, layout = load_spec(None), RobotLayout.make()
+    inertia = joint_inertia(compile_robot(spec, layout, physics_step=PHYSICS_STEP), layout)
+    for sensor in spec.sensors:
+        spec.delete(sensor)
+    for actuator, damping in zip(spec.actuators, damping_for(np.full(12, STIFFNESS), inertia), strict=True):
+        actuator.gainprm[0], actuator.biasprm[1], actuator.biasprm[2] = STIFFNESS, -STIFFNESS, -damping
+    return spec
+
+
 class BareMujoco:
     """``mj_step`` of the same model on as many threads, nothing read and nothing reset."""
 
     def __init__(self, num_envs: int) -> None:
         self.num_envs = num_envs
-        self.model = mujoco.MjModel.from_xml_string(spot_mjcf(visuals=False))
+        self.model = engine_spec().compile()
         self.data = [mujoco.MjData(self.model) for _ in range(num_envs)]
         self.targets = np.array(NOMINAL_POSE) + SCALE * actions(num_envs)
 
     def prepare(self) -> None:
         """Reset."""
         for data in self.data:
-            mujoco.mj_resetDataKeyframe(self.model, data, 0)
-            data.qpos[2] = standing_height(NOMINAL_POSE)
+            mujoco.mj_resetData(self.model, data)
+            data.qpos[2], data.qpos[7:] = standing_height(NOMINAL_POSE), NOMINAL_POSE
 
     def play(self) -> None:
         """Step all robots, a share on each thread."""
@@ -180,7 +199,7 @@ class BareBullet:
         self.num_envs = 1
         self.client = pybullet.connect(pybullet.DIRECT)
         pybullet.setGravity(0, 0, -9.81, self.client)
-        pybullet.setTimeStep(0.002, self.client)
+        pybullet.setTimeStep(PHYSICS_STEP, self.client)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "spot.urdf"
             path.write_text(spot_urdf(visuals=False))
@@ -261,20 +280,27 @@ def rows(engine: str, result: dict[str, list[float]], base: str) -> list[str]:
     return lines
 
 
-def measure(rounds: int, num_envs: int, processes: int) -> list[str]:
+def measure(rounds: int, num_envs: int, processes: int, async_processes: Sequence[int]) -> list[str]:
     """Run all groups."""
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "spot.xml")
-        Path(path).write_text(spot_mjcf(visuals=False))
+        path, spec = Path(folder) / "spot.xml", engine_spec()
+        spec.compile()
+        path.write_text(spec.to_xml())
+        ours = f"this library, {num_envs} envs"
+        rivals = {f"AsyncVectorEnv of MujocoEnv, {n} envs": gymnasium_async(n, str(path)) for n in async_processes}
         group: dict[str, Variant] = {
             f"bare mj_step, {num_envs} robots, {CORES} threads": BareMujoco(num_envs),
-            f"this library, {num_envs} envs": our_env("mujoco", num_envs),
-            f"AsyncVectorEnv of MujocoEnv, {processes} envs": gymnasium_async(processes, path),
-            f"SubprocVecEnv of MujocoEnv, {processes} envs": sb3_subproc(processes, path),
+            ours: our_env("mujoco", num_envs),
+            **rivals,
+            f"SubprocVecEnv of MujocoEnv, {processes} envs": sb3_subproc(processes, str(path)),
         }
-        lines = rows("MuJoCo", rates(group, rounds), next(iter(group)))
+        result = rates(group, rounds)
+        lines = rows("MuJoCo", result, next(iter(group)))
         for variant in group.values():
             variant.close()
+    best = max(rivals, key=lambda name: statistics.median(result[name]))
+    ratio = statistics.median(a / b for a, b in zip(result[ours], result[best], strict=True))
+    summary = f"{ours[0].upper()}{ours[1:]}, in MuJoCo: {ratio:.2f} times the fastest AsyncVectorEnv ({best})."
     bullet: dict[str, Variant] = {
         "bare stepSimulation, 1 robot": BareBullet(),
         "this library, 1 env": our_env("pybullet", 1),
@@ -283,7 +309,7 @@ def measure(rounds: int, num_envs: int, processes: int) -> list[str]:
     lines += rows("PyBullet", rates(bullet, rounds), next(iter(bullet)))
     for variant in bullet.values():
         variant.close()
-    return lines
+    return [*lines, "", summary]
 
 
 def main() -> None:
@@ -292,11 +318,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--num-envs", type=int, default=256)
     parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--async-processes", type=int, nargs="+", default=[2, 4, 8, 16])
     parser.add_argument("--write", action="store_true", help="write benchmarks/throughput.md")
     arguments = parser.parse_args()
     begin = time.perf_counter()
     header = "| engine | variant | policy steps/s | share of bare |\n|---|---|---:|---:|"
-    text = "\n".join([header, *measure(arguments.rounds, arguments.num_envs, arguments.processes)])
+    counts = arguments.num_envs, arguments.processes, arguments.async_processes
+    text = "\n".join([header, *measure(arguments.rounds, *counts)])
     memory = ", ".join(f"{name} {memory_per_env(name, 2, many):.2f} MB" for name, many in MEMORY.items())
     text += f"\n\nMemory of one more env: {memory}."
     print(text)
@@ -306,6 +334,7 @@ def main() -> None:
             f"Python {platform.python_version()}, {platform.machine()}, {CORES} cores, load {os.getloadavg()[0]:.1f}"
         )
         options = f"--rounds {arguments.rounds} --num-envs {arguments.num_envs} --processes {arguments.processes}"
+        options += f" --async-processes {' '.join(map(str, arguments.async_processes))}"
         command = (
             f"Command: `python benchmarks/throughput.py --write {options}`, actions of seed 0, "
             f"{time.perf_counter() - begin:.0f} s, commit {source_commit()}. {versions}."

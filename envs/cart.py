@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core import CurriculumConfig, CurriculumError
 
+from .deployment import Deployment, ObservationPart
 from .task import Task
 
 __all__ = ["CartSettings", "CartTask"]
@@ -147,3 +148,23 @@ class CartTask(Task):
         """Return the backend's picture."""
         picture: NDArray[np.uint8] = self.backend.render(env_id)
         return picture
+
+    def deployment(self) -> Deployment:
+        """Return the cart as one sliding joint about the middle of its rail."""
+        parts = [
+            ObservationPart(name="cart_position", size=1, unit="m", meaning="0 in the middle of the rail"),
+            ObservationPart(name="cart_velocity", size=1, unit="m/s"),
+        ]
+        for i in range(len(self._state) // 2 - 1):
+            angle = "0 upright, positive towards +x, absolute"
+            parts.append(ObservationPart(name=f"pole_{i}_angle", size=1, unit="rad", meaning=angle))
+            parts.append(ObservationPart(name=f"pole_{i}_angular_velocity", size=1, unit="rad/s"))
+        return Deployment(
+            joint_names=tuple(self.backend.joint_names),
+            nominal_pose=(0.0,),
+            action_scale=(float(self.settings.command_limit),),
+            action_limit=1.0,
+            policy_step=float(self.policy_step),
+            physics_step=float(self.backend.physics_step),
+            observation=tuple(parts),
+        )

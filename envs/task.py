@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.actuators import ActuatorBackend
+from adc_wrappers.core.errors import BackendError
 
+from .deployment import Deployment
 from .mirror import Mirror
 from .watching import EpisodeMonitor
 
@@ -77,6 +79,17 @@ class Task(ABC):
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return what is randomized in the running episodes by name, each of shape ``(num_envs,)``; for ``info``."""
         return {}
+
+    def deployment(self) -> Deployment:
+        """Return what must be known to run a policy of this task somewhere else; a policy file holds it.
+
+        Raises:
+            BackendError: The task does not say.
+        """
+        raise BackendError(
+            f"{type(self).__name__} does not say how its policies are run elsewhere. Implement deployment() to export "
+            "them, or pass deployment= to export_policy()."
+        )
 
     @abstractmethod
     def render(self, env_id: int) -> NDArray[np.uint8]:

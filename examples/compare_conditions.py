@@ -30,6 +30,7 @@ import matplotlib.pyplot as plt
 
 CONDITIONS = {
     "curriculum": [],
+    "curriculum, success-driven": ["--recipe", "success"],
     "fixed at K*": ["--curriculum.driver", "fixed", "--curriculum.fixed-progress", "1"],
     "fixed at K0": ["--curriculum.driver", "fixed", "--curriculum.fixed-progress", "0", "--curriculum.hold-share", "0"],
 }
@@ -43,7 +44,8 @@ CURVES = (("holding", "share of steps in the stance"), ("episode_length_mean", "
 
 def folder_of(out: Path, condition: str, seed: int) -> Path:
     """Where a run is."""
-    return out / f"{condition.replace(' ', '_').replace('*', 'target').replace('K0', 'start')}-seed{seed}"
+    name = condition.replace(",", "").replace(" ", "_").replace("K*", "target").replace("K0", "start")
+    return out / f"{name}-seed{seed}"
 
 
 def finished(run: Path) -> bool:
@@ -88,7 +90,7 @@ def run_all(arguments: argparse.Namespace) -> None:
             cores.put(core)
 
     with ThreadPoolExecutor(cores.qsize()) as pool:
-        futures = [pool.submit(job, name, seed) for seed in range(arguments.seeds) for name in CONDITIONS]
+        futures = [pool.submit(job, name, seed) for seed in range(arguments.seeds) for name in arguments.conditions]
         for future in futures:
             future.result()
 
@@ -120,7 +122,7 @@ def plot(arguments: argparse.Namespace) -> None:
     """Draw the curves and write the numbers behind them."""
     figure, axes = plt.subplots(len(CURVES), 1, figsize=(7.2, 7.6), sharex=True, constrained_layout=True)
     table: list[dict[str, Any]] = []
-    for condition in CONDITIONS:
+    for condition in arguments.conditions:
         runs = [read_curves(folder_of(arguments.out, condition, seed)) for seed in range(arguments.seeds)]
         length = min(len(run["steps"]) for run in runs)
         steps = runs[0]["steps"][:length]
@@ -151,7 +153,7 @@ def plot(arguments: argparse.Namespace) -> None:
 def report(arguments: argparse.Namespace) -> str:
     """Write the table of the evaluations at the target stiffness."""
     lines = ["| condition | success | episode length | return | K at the end |", "|---|---:|---:|---:|---:|"]
-    for condition in CONDITIONS:
+    for condition in arguments.conditions:
         runs = [folder_of(arguments.out, condition, seed) for seed in range(arguments.seeds)]
         results = [json.loads((run / "eval.json").read_text()) for run in runs]
         cells = []
@@ -175,6 +177,7 @@ def main() -> None:
     """Train, evaluate, plot."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--task", default="spot-handstand")
+    parser.add_argument("--conditions", nargs="+", default=list(CONDITIONS), choices=list(CONDITIONS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=1_500_000)
     parser.add_argument("--episodes", type=int, default=200)

@@ -45,6 +45,72 @@ def test_resume(tmp_path):
     assert "saved at 6144 steps" in second
 
 
+@pytest.mark.slow
+def test_cleanrl_style(tmp_path):
+    from adc_wrappers.policy import load
+
+    words = ["--total-steps", 2048, "--num-envs", 8, "--num-steps", 64, "--eval-episodes", 8]
+    out = run("cleanrl_style.py", *words, "--export", "policy.onnx", cwd=tmp_path)
+    stiffness = [float(value) for value in re.findall(r"K\s+([\d.]+)  length", out)]
+    assert len(stiffness) == 4 and stiffness == sorted(stiffness, reverse=True) and stiffness[-1] < 36.0
+    assert "succeed" in out
+    policy = load(tmp_path / "policy.onnx")
+    assert policy.metadata.simulated_stiffness == (6.25,) and policy.steps == 2048
+    assert policy.curriculum["iteration"] == 4
+
+
+@pytest.mark.slow
+def test_cleanrl_style_on_spot(tmp_path):
+    words = ["--task", "spot-handstand", "--total-steps", 384, "--num-envs", 8, "--num-steps", 24]
+    out = run("cleanrl_style.py", *words, "--epochs", 1, "--eval-episodes", 0, cwd=tmp_path)
+    assert 40.0 <= float(re.search(r"K came to ([\d.]+)", out).group(1)) < 60.0
+
+
+@pytest.mark.slow
+def test_skrl_ppo(tmp_path):
+    pytest.importorskip("skrl")
+    import torch
+
+    out = run("skrl_ppo.py", "--steps", 2048, "--num-envs", 8, "--num-steps", 64, "--out", "run", cwd=tmp_path)
+    stiffness, iterations = re.search(r"K came to ([\d.]+) after (\d+) iterations", out).groups()
+    assert 6.25 <= float(stiffness) < 36.0 and int(iterations) == 4
+    saved = torch.load(tmp_path / "run" / "agent.pt", weights_only=True)
+    assert saved["curriculum"]["iteration"] == 4
+    assert any(path.name.startswith("events") for path in (tmp_path / "run").iterdir())
+
+
+@pytest.mark.slow
+def test_skrl_bootstraps_from_where_an_episode_was_cut(tmp_path, monkeypatch):
+    """The value that skrl adds at a time limit is that of the last observation, not of the next episode's first."""
+    pytest.importorskip("skrl")
+    from examples import skrl_ppo
+
+    monkeypatch.chdir(tmp_path)
+    seen = []
+
+    def remember(agent, **step):
+        cut = (step["truncated"] & ~step["terminated"]).flatten().numpy()
+        ended = cut.nonzero()[0]
+        seen.extend((step["next_observations"][i].numpy(), step["infos"]["final_obs"][i]) for i in ended)
+        skrl_record(agent, **step)
+
+    skrl_record = skrl_ppo.PPO.record_transition
+    monkeypatch.setattr(skrl_ppo.PPO, "record_transition", remember)
+    make_env = skrl_ppo.make_env
+    monkeypatch.setattr(skrl_ppo, "make_env", lambda *words, **options: make_env(*words, **options, time_limit=5))
+    skrl_ppo.main(skrl_ppo.Args(steps=1024, num_envs=8, num_steps=64, eval_episodes=0, out=tmp_path / "run"))
+    assert len(seen) >= 100 and all((used == last).all() for used, last in seen)
+
+
+@pytest.mark.slow
+def test_sb3_handstand(tmp_path):
+    words = ["--steps", 768, "--num-envs", 8, "--hidden", 32, 32, "--eval-episodes", 2]
+    out = run("sb3_handstand.py", *words, cwd=tmp_path)
+    assert "adc/" in out
+    assert 40.0 <= float(re.search(r"K came to ([\d.]+) after 768 steps", out).group(1)) < 60.0
+    assert re.search(r"an episode lasts \d+ of 1000 steps", out)
+
+
 def test_the_readme_shows_the_example_backend_as_it_is():
     readme = (ROOT / "README.md").read_text()
     example = (ROOT / "examples" / "your_own_env.py").read_text()

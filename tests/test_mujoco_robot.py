@@ -14,6 +14,7 @@ import pytest
 
 from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart, RobotState
 from adc_wrappers.backends.mujoco_robot import MAX_COMMAND_DELAY, MujocoRobotBackend, stepping
+from adc_wrappers.backends.mujoco_robot import model as robot_model
 from adc_wrappers.backends.spot_model import (
     FOOT_NAMES,
     JOINT_NAMES,
@@ -556,6 +557,41 @@ def test_a_welded_urdf_keeps_its_base() -> None:
 def test_the_engine_does_not_reset_robots_on_its_own() -> None:
     flags = MujocoRobotBackend(1, model=spot_urdf())._stepper._batch.model.opt.disableflags
     assert flags & mujoco.mjtDisableBit.mjDSBL_AUTORESET.value
+
+
+def test_named_pairs_give_the_bits_of_the_engines_own_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(12)
+    begin, commands = shaken(6, rng), targets(6, 15, rng)
+    friction = RobotParameters(friction=np.linspace(0.1, 1.0, 5))
+    paths = []
+    for pairs in (17, 0):
+        backend = MujocoRobotBackend(6)
+        assert backend._stepper._batch.model.npair == pairs
+        backend.set_parameters(friction, np.arange(5))
+        paths.append(run(backend, begin, commands))
+        monkeypatch.setattr(robot_model, "_pair_with_ground", lambda spec, layout: None)
+    assert any((state.contact_forces > 1.0).any() for state in paths[0])
+    for one, other in zip(*paths, strict=True):
+        assert_same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('type="plane" size="0 0 0.05"', 'type="box" size="9 9 1" pos="0 0 -1"'),
+        ('type="plane"', 'type="plane" margin="0.01"'),
+        ("<contact />", '<contact><exclude body1="body" body2="fl_uleg" /></contact>'),
+        ("<contact />", '<contact><pair geom1="body" geom2="fl_foot" /></contact>'),
+        ("</worldbody>", '<body><geom type="box" size="1 1 1" pos="5 0 0" /></body></worldbody>'),
+    ],
+)
+def test_what_named_pairs_cannot_say_is_left_to_the_engines_search(old: str, new: str) -> None:
+    xml = spot_mjcf(visuals=False)
+    assert xml.count(old) == 1
+    xml = xml.replace(old, new)
+    model = MujocoRobotBackend(1, model=xml)._stepper._batch.model
+    assert model.npair == xml.count("<pair")
+    assert (model.geom_conaffinity != 0).sum() >= 17
 
 
 def test_another_robot_needs_its_own_names_and_numbers() -> None:

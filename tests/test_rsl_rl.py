@@ -380,7 +380,8 @@ def spot_config(**changes):
     base = default_config("spot-handstand", "mujoco", {"time_limit": 30}, recipe="paper")
     ppo = PpoConfig(
         total_steps=4 * 64, num_envs=8, n_steps=8, batch_size=32, n_epochs=1, hidden=(16,), mirrored=True,
-        scale_observations=True, sideways_std=0.2, initial_std=0.4, output_gain=0.01, reward_scale=0.5,
+        scale_observations=True, target_kl=0.04, final_target_kl=0.01, final_entropy_coef=0.0, sideways_std=0.2,
+        initial_std=0.4, output_gain=0.01, reward_scale=0.5,
     )  # fmt: skip
     from dataclasses import replace
 
@@ -393,8 +394,9 @@ def test_a_run_resumes_where_its_newest_whole_checkpoint_is(tmp_path):
     config, reporter = spot_config(), Quiet()
     folder = RunFolder.create(tmp_path / "run", config.to_dict())
     train = trainer_module("rsl_rl").train
-    train(config, folder, resume=False, reporter=reporter)
+    runner = train(config, folder, resume=False, reporter=reporter)
     assert reporter.steps == [64, 128, 192, 256]
+    assert (runner.alg.desired_kl, runner.alg.entropy_coef) == pytest.approx((0.01, 0.0))
     state = folder.checkpoints.load_latest().json("state.json")
     assert state["curriculum"]["iteration"] == 4
     folder.checkpoints.paths()[-1].write_bytes(b"cut off")  # as if the machine had died while writing
@@ -402,7 +404,8 @@ def test_a_run_resumes_where_its_newest_whole_checkpoint_is(tmp_path):
     longer = replace(config, ppo=replace(config.ppo, total_steps=6 * 64))
     folder.write_json("config.json", longer.to_dict())
     with pytest.warns(UserWarning, match="not a whole checkpoint"):
-        train(longer, folder, resume=True, reporter=reporter)
+        runner = train(longer, folder, resume=True, reporter=reporter)
+    assert runner.alg.desired_kl == pytest.approx(0.01)
     assert reporter.steps[4:] == [256, 320, 384]
     rows = folder.metrics.read()
     assert rows["iteration"] == [1, 2, 3, 4, 5, 6]

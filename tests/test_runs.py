@@ -172,3 +172,17 @@ def test_recordings_are_films_of_the_episode(tmp_path, ending):
     assert np.abs(frames[0].astype(int) - frames[-1].astype(int)).max() > 50
     with pytest.raises(ValueError, match=r"ends in \.gif or \.mp4"):
         record_episode(lean_back, env, config, tmp_path / "film.avi", seed=0)
+
+
+def test_recordings_can_be_made_smaller(tmp_path):
+    import imageio.v2 as imageio
+
+    env = make_env("cartpole", backend="analytic", render_mode="rgb_array", time_limit=40)
+    config = CurriculumConfig(start_stiffness=36.0, target_stiffness=16.0)
+    path = tmp_path / "film.gif"
+    record_episode(lean_back, env, config, path, seed=0, width=100, fps=10)
+    frames = imageio.mimread(path)
+    assert len(frames) == 8 and frames[0].shape[1] == 100
+    for change in ({"width": 0}, {"fps": 0.0}):
+        with pytest.raises(ValueError, match="positive width and fps"):
+            record_episode(lean_back, env, config, path, seed=0, **change)

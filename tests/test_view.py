@@ -167,7 +167,11 @@ def test_ctrl_c_ends_the_command_cleanly():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["spot-handstan"], "neither a run folder (it has no config.json) nor a task. Did you mean 'spot-handstand'?"),
+        (
+            ["spot-handstan"],
+            "neither a run folder (it has no config.json) nor a policy file (.onnx) nor a task. "
+            "Did you mean 'spot-handstand'?",
+        ),
         (["cartpole", "--backend", "bullet"], "Did you mean 'pybullet'?"),
         (["cartpole", "--backend", "analytic", "--action", "standing"], "has no standing action"),
         (["spot-handstand", "--stiffness", "-1"], "expected"),

@@ -29,6 +29,9 @@ _PARTS = (
     ("PIL", "pillow", "viz", "GIF, and drawings of the analytic cart-pole"),
     ("pygame", "pygame", "viz", "windows"),
     ("viser", "viser", "view", "adc view in the browser"),
+    ("onnx", "onnx", "export", "policy files"),
+    ("onnxruntime", "onnxruntime", "export", "running policy files"),
+    ("onnxscript", "onnxscript", "export", "adc export"),
 )
 
 

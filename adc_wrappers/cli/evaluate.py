@@ -15,6 +15,7 @@ from adc_wrappers.runs import RunFolder
 
 from .evaluation_report import evaluation_title, print_evaluation
 from .overrides import parse_settings
+from .policies import open_policy
 from .progress import EvaluationProgress
 
 __all__ = ["Evaluate", "evaluate_run"]
@@ -22,10 +23,10 @@ __all__ = ["Evaluate", "evaluate_run"]
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Evaluate a run's newest policy with the joints at exactly the target gains; say and draw how episodes ended."""
+    """Evaluate a policy with the joints at exactly the target gains; say and draw how episodes ended."""
 
     run_folder: tyro.conf.Positional[Path]
-    """The run folder that `adc train` made."""
+    """The run folder that `adc train` made, or a file that `adc export` wrote."""
 
     episodes: int = 100
     """Number of episodes."""
@@ -56,11 +57,10 @@ class Evaluate:
 
     def run(self) -> int:
         """Evaluate."""
-        from adc_wrappers.training import load_trained
         from adc_wrappers.training.evaluating import EvaluationSetup, draw_evaluation, evaluate_policy
 
         console = Console(highlight=False, soft_wrap=True)
-        policy = load_trained(RunFolder.open(self.run_folder))
+        policy = open_policy(self.run_folder)
         setup = EvaluationSetup.of(
             policy.config, backend=self.backend, settings=self._settings(), stiffness=self.stiffness
         )

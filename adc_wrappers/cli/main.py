@@ -16,6 +16,7 @@ from adc_wrappers.runs import CheckpointError, RunFolderError
 from .doctor import Doctor
 from .envs import Envs
 from .evaluate import Evaluate
+from .export import Export
 from .feasible import Feasible
 from .play import Play
 from .plot import Plot
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Any] = {
     "play": Play,
     "view": View,
     "plot": Plot,
+    "export": Export,
     "feasible": Feasible,
     "select-k0": SelectK0,
     "envs": Envs,

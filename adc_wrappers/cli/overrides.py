@@ -114,6 +114,12 @@ class PpoOptions:
     scale_observations: bool | None = None
     """Multiply observations by the task's fixed scales."""
 
+    final_target_kl: float | None = None
+    """Where the target KL goes over the training."""
+
+    final_entropy_coef: float | None = None
+    """Where the entropy loss scale goes over the training."""
+
     output_gain: float | None = None
     """Factor on the initial weights of the policy's last layer."""
 

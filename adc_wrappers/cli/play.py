@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
 
-from adc_wrappers.runs import RunFolder
+from .policies import open_policy
 
 __all__ = ["Play"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Play:
-    """Show a run's newest policy at the target gains: in a window, or as GIF or MP4."""
+    """Show a policy at the target gains: in a window, or as GIF or MP4."""
 
-    run_folder: tyro.conf.Positional[Path]
-    """The run folder that `adc train` made."""
+    policy: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN_OR_POLICY")]
+    """A run folder that `adc train` made, or a policy file that `adc export` wrote."""
 
     out: Path | None = None
     """Film instead of window: a file that ends in .gif or .mp4."""
@@ -32,23 +33,35 @@ class Play:
     seconds: float | None = None
     """Film at most so much of the episode."""
 
+    width: int | None = None
+    """Width of the film in pixels; by default that of the rendering."""
+
+    fps: float | None = None
+    """Pictures per second of the film; by default at most 25 in a GIF and all in an MP4."""
+
     def run(self) -> int:
         """Play."""
         from adc_wrappers.envs.registry import make_env
         from adc_wrappers.runs.recording import check_format, play_episode, record_episode
-        from adc_wrappers.training import load_trained
 
         console = Console(highlight=False, soft_wrap=True)
         if self.out is not None:
             check_format(self.out)
-        policy = load_trained(RunFolder.open(self.run_folder))
+        policy = open_policy(self.policy)
         config = policy.config
         mode = "human" if self.out is None else "rgb_array"
         env = make_env(config.task, backend=config.backend, render_mode=mode, **config.settings)
         try:
             if self.out is not None:
                 length, success = record_episode(
-                    policy, env, config.curriculum, self.out, seed=self.seed, max_seconds=self.seconds
+                    policy,
+                    env,
+                    config.curriculum,
+                    self.out,
+                    seed=self.seed,
+                    max_seconds=self.seconds,
+                    width=self.width,
+                    fps=self.fps,
                 )
                 console.print(f"{_outcome(length, success)}\nfilm {self.out}")
                 return 0

@@ -15,9 +15,10 @@ from rich.console import Console
 
 from adc_wrappers.core.errors import did_you_mean
 from adc_wrappers.envs.registry import TASKS, make_env
-from adc_wrappers.runs import RunFolder, RunFolderError
+from adc_wrappers.runs import RunFolderError
 
 from .overrides import parse_settings
+from .policies import is_policy_file, open_policy
 
 if TYPE_CHECKING:
     from adc_wrappers.viewing import ViewSession
@@ -27,10 +28,10 @@ __all__ = ["View"]
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Watch a run's policy, or a task without one, live in the browser or in MuJoCo's window."""
+    """Watch a policy, or a task without one, live in the browser or in MuJoCo's window."""
 
-    target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN_OR_TASK")]
-    """A run folder that `adc train` made, or the name of a task."""
+    target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN_OR_POLICY_OR_TASK")]
+    """A run folder that `adc train` made, a policy file that `adc export` wrote, or the name of a task."""
 
     backend: str | None = None
     """Engine; by default the run's, or the task's first."""
@@ -71,17 +72,16 @@ class View:
         """Return what is shown, its env, and what it is called."""
         from adc_wrappers.viewing import ViewSession, make_action
 
-        is_run = (Path(self.target) / "config.json").is_file()
-        if not is_run and self.target not in TASKS:
+        path = Path(self.target)
+        has_policy = is_policy_file(path) or (path / "config.json").is_file()
+        if not has_policy and self.target not in TASKS:
             raise RunFolderError(
-                f"{self.target!r} is neither a run folder (it has no config.json) nor a task. "
-                f"{did_you_mean(self.target, TASKS)}"
+                f"{self.target!r} is neither a run folder (it has no config.json) nor a policy file (.onnx) nor a "
+                f"task. {did_you_mean(self.target, TASKS)}"
             )
         settings = parse_settings(self.set)
-        if is_run:
-            from adc_wrappers.training import load_trained
-
-            trained = load_trained(RunFolder.open(Path(self.target)))
+        if has_policy:
+            trained = open_policy(path)
             config = trained.config
             policy: Callable[[NDArray[np.float32]], NDArray[np.float32]] = trained
             env = make_env(config.task, backend=self.backend or config.backend, **{**config.settings, **settings})

@@ -51,8 +51,9 @@ class TaskMLP(nn.Module):
         scaled = observation * self.scale
         if not self.mirrored:
             return self.mlp(scaled)  # type: ignore[no-any-return]
-        both = self.mlp(torch.cat((scaled, scaled[:, self.index] * self.sign)))
-        straight, mirrored = torch.chunk(both, 2)
+        both: torch.Tensor = self.mlp(torch.cat((scaled, scaled[:, self.index] * self.sign)))
+        count = observation.shape[0]
+        straight, mirrored = both[:count], both[count:]  # torch.chunk would fix the batch size of an ONNX export
         return 0.5 * (straight + self.output_sign * mirrored)
 
 

@@ -53,9 +53,10 @@ class RunRunner(CurriculumRunner):
         self._saved = -1
 
     def after_iteration(self, losses: dict[str, float]) -> None:
-        """Bound the learning rate, write the metrics, and save if it is time to."""
+        """Bound the learning rate, anneal, write the metrics, and save if it is time to."""
         self.alg.learning_rate = min(self.alg.learning_rate, self._config.ppo.max_learning_rate)
         self.steps += self._config.ppo.iteration_steps
+        self._anneal()
         if self._folder is None:
             return
         row = self._row()
@@ -65,6 +66,9 @@ class RunRunner(CurriculumRunner):
             self._save(int(row["iteration"]))
         if self._reporter is not None:
             self._reporter.update(self.steps, row)
+
+    def _anneal(self) -> None:
+        self.alg.desired_kl, self.alg.entropy_coef = self._config.ppo.annealed(self.steps)
 
     def finish(self) -> None:
         """Save what has not been saved and close the logs."""
@@ -88,6 +92,7 @@ class RunRunner(CurriculumRunner):
         self.curriculum_env.load_state_dict(state["curriculum"])
         self.env.unwrapped.task.load_state_dict(state["task"])
         self.steps = int(state["num_timesteps"])
+        self._anneal()
         folder.metrics.keep_until(int(state["curriculum"]["iteration"]))
         torch.set_rng_state(read_tensors(checkpoint, "torch_rng.pt"))
 

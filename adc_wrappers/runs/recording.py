@@ -59,6 +59,8 @@ def record_episode(
     *,
     seed: int,
     max_seconds: float | None = None,
+    width: int | None = None,
+    fps: float | None = None,
 ) -> tuple[int, bool]:
     """Play one episode at the target gains and write it as GIF or MP4, by the ending of ``path``.
 
@@ -69,14 +71,19 @@ def record_episode(
         path: Where the film goes.
         seed: Seed of the start state.
         max_seconds: Film at most so much of the episode.
+        width: Shrink pictures to so many pixels.
+        fps: Pictures per second; by default at most 25 in a GIF and all in an MP4.
     """
     check_format(path)
+    if (width is not None and width < 1) or (fps is not None and not fps > 0.0):
+        raise ValueError(f"expected a positive width and fps, got {width} and {fps}.")
     try:
         import imageio.v2 as imageio
     except ImportError as error:
         raise MissingExtraError("imageio", "viz", "Recording") from error
     rate = env.metadata["render_fps"]
-    stride = max(1, round(rate / _GIF_FPS)) if path.suffix == ".gif" else 1
+    wanted = fps if fps is not None else _GIF_FPS if path.suffix == ".gif" else rate
+    stride = max(1, round(rate / wanted))
     limit = None if max_seconds is None else int(max_seconds * rate)
     frames: list[NDArray[np.uint8]] = []
     clock = 0
@@ -84,7 +91,7 @@ def record_episode(
     def film() -> None:
         nonlocal clock
         if clock % stride == 0 and (limit is None or clock < limit):
-            frames.append(env.render())
+            frames.append(_shrunk(env.render(), width))
         clock += 1
 
     outcome = play_episode(policy, env, config, seed=seed, on_step=film)
@@ -94,6 +101,15 @@ def record_episode(
     else:
         imageio.mimsave(path, frames, fps=rate / stride, macro_block_size=1)
     return outcome
+
+
+def _shrunk(frame: NDArray[np.uint8], width: int | None) -> NDArray[np.uint8]:
+    if width is None or width >= frame.shape[1]:
+        return frame
+    from PIL import Image
+
+    height = round(frame.shape[0] * width / frame.shape[1])
+    return np.asarray(Image.fromarray(frame).resize((width, height), Image.Resampling.LANCZOS))
 
 
 def check_format(path: Path) -> None:

@@ -29,7 +29,16 @@ from .vector_adapter import VectorEnvAdapter
 
 __all__ = ["load_module", "train"]
 
-_RSL_RL_ONLY = ("min_std", "sideways_std", "mirrored", "scale_observations", "output_gain", "reward_scale")
+_RSL_RL_ONLY = (
+    "final_entropy_coef",
+    "final_target_kl",
+    "min_std",
+    "mirrored",
+    "output_gain",
+    "reward_scale",
+    "scale_observations",
+    "sideways_std",
+)
 
 
 def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: ProgressReporter) -> PPO:

@@ -83,6 +83,13 @@ class PpoConfig:
     scale_observations: bool = False
     """Multiply observations by the task's fixed scales before the networks see them. RSL-RL only."""
 
+    final_target_kl: float | None = None
+    """Where ``target_kl`` goes, linearly over ``total_steps``; None keeps it. Large steps find a skill, small ones
+    polish it. RSL-RL only."""
+
+    final_entropy_coef: float | None = None
+    """Where ``entropy_coef`` goes likewise. RSL-RL only."""
+
     output_gain: float = 1.0
     """Factor on the initial weights of the policy's last layer; a small one begins at the nominal pose. RSL-RL only."""
 
@@ -94,9 +101,22 @@ class PpoConfig:
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0.0):
                 raise CurriculumError(f"ppo.{name}: expected a positive number, got {value}.")
+        if self.final_target_kl is not None and not (np.isfinite(self.final_target_kl) and self.final_target_kl > 0.0):
+            raise CurriculumError(f"ppo.final_target_kl: expected a positive number, got {self.final_target_kl}.")
         for name in ("gamma", "gae_lambda"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise CurriculumError(f"ppo.{name}: expected a number in [0, 1], got {getattr(self, name)}.")
+
+    def annealed(self, steps: int) -> tuple[float, float]:
+        """Return target KL and entropy coefficient after so many env steps.
+
+        >>> PpoConfig(total_steps=100, target_kl=0.03, final_target_kl=0.01).annealed(50)
+        (0.02, 0.0025)
+        """
+        share = min(steps / self.total_steps, 1.0)
+        pairs = ((self.target_kl, self.final_target_kl), (self.entropy_coef, self.final_entropy_coef))
+        kl, entropy = (first if last is None else first + share * (last - first) for first, last in pairs)
+        return kl, entropy
 
     @property
     def iteration_steps(self) -> int:

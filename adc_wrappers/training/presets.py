@@ -54,8 +54,10 @@ HANDSTAND_CPU = Recipe(
         batch_size=1024,
         n_epochs=5,
         target_kl=0.03,
+        final_target_kl=0.005,
         clip_value=False,
         entropy_coef=0.001,
+        final_entropy_coef=0.0,
         value_coef=1.0,
         initial_std=0.35,
         sideways_std=0.15,
@@ -72,11 +74,17 @@ HANDSTAND_CPU = Recipe(
 )
 """The handstand on two cores, see ``docs/recipes/handstand_cpu.md``."""
 
+HANDSTAND_SUCCESS = dataclasses.replace(
+    HANDSTAND_CPU,
+    curriculum={"driver": "success", "success_min": 0.0, "success_max": 0.5, "monotone": True, "hold_share": 0.5},
+)
+"""The same, with K driven by the success rate: standing on four feet, however long, does not soften the joints."""
+
 _SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
 
 RECIPES: dict[str, dict[str, Recipe]] = {
-    "spot-handstand": {"default": HANDSTAND_CPU},
-    "spot-hindstand": {"default": HANDSTAND_CPU},
+    "spot-handstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS},
+    "spot-hindstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS},
     "cartpole": {
         "default": Recipe(
             trainer="sb3",

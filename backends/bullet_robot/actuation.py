@@ -43,21 +43,26 @@ def pd_torques(
     """Return ``K (q_d − q) − B q̇`` of every joint within its torque limit, or None if a torque is not finite.
 
     Args:
-        states: PyBullet's joint states, each starting with angle and speed.
+        states: PyBullet's joint states: angle, speed, reaction forces and motor torque of each joint.
         targets: q_d.
         stiffness: K.
         damping: B.
     """
     torques = [
-        k * (target - state[0]) - b * state[1]
-        for state, target, k, b in zip(states, targets, stiffness, damping, strict=False)  # strict costs 15 %
+        k * (target - angle) - b * speed
+        for (angle, speed, _, _), target, k, b in zip(states, targets, stiffness, damping, strict=False)  # strict: 15 %
     ]
     if not math.isfinite(sum(torques)):
         return None
     if max(torques) > _NEVER_CLIPPED or min(torques) < -_NEVER_CLIPPED:
-        for joint, is_knee in enumerate(_KNEES):
-            limit = knee_limit(states[joint][0]) if is_knee else HIP_TORQUE_LIMIT
-            torques[joint] = max(-limit, min(limit, torques[joint]))
+        for joint, torque in enumerate(torques):
+            if -_NEVER_CLIPPED <= torque <= _NEVER_CLIPPED:
+                continue
+            limit = knee_limit(states[joint][0]) if _KNEES[joint] else HIP_TORQUE_LIMIT
+            if torque > limit:
+                torques[joint] = limit
+            elif torque < -limit:
+                torques[joint] = -limit
     return torques
 
 

@@ -53,6 +53,7 @@ class World:
         self._ground = bullet.createMultiBody(0.0, plane, physicsClientId=client)
         bullet.changeDynamics(self._ground, -1, lateralFriction=1.0, physicsClientId=client)  # friction is multiplied
         self._robot: LoadedRobot = load_robot(bullet, client, settings.model, fixed_base=settings.fixed_base)
+        self._joints = tuple(self._robot.joints)  # PyBullet reads a tuple faster than a list
         places = {self._robot.links[name]: place for place, name in enumerate(self._link_names)}
         self._place_of_link: dict[int, int] = places
         info = bullet.getDynamicsInfo(self._robot.body, -1, client)
@@ -132,7 +133,7 @@ class World:
 
     def _simulate(self, targets: list[float], stiffness: list[float], damping: list[float]) -> bool:
         """Run the physics steps of a policy step; False if a torque is not finite, which PyBullet never sees."""
-        bullet, client, body, joints = self._bullet, self._client, self._robot.body, self._robot.joints
+        bullet, client, body, joints = self._bullet, self._client, self._robot.body, self._joints
         read, write, step = bullet.getJointStates, bullet.setJointMotorControlArray, bullet.stepSimulation
         torque_control, delayed = bullet.TORQUE_CONTROL, self._delay.pass_on
         states = self._joint_states

@@ -37,6 +37,8 @@ class LiveParameters:
         self._base_inertia: _Array = model.body_inertia[base].copy()
         touching = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
         self._shapes = np.flatnonzero((model.geom_bodyid != 0) & touching)
+        bodies = model.geom_bodyid[np.stack((model.pair_geom1, model.pair_geom2))]
+        self._pairs = np.flatnonzero((bodies == 0).any(axis=0))
 
     def gains(self) -> Gains:
         """Return copies of K and B."""
@@ -49,11 +51,12 @@ class LiveParameters:
         self._bias[rows, :, 2] = -damping
 
     def set_friction(self, friction: _Array, rows: _Rows) -> None:
-        """Write the sliding friction of every shape of chosen robots."""
+        """Write the sliding friction of every shape of chosen robots, and of every named pair with the world."""
         if not (np.isfinite(friction).all() and (friction >= 0.0).all()):
             raise BackendError(f"friction: expected finite numbers of at least 0, got {friction.tolist()}.")
-        sliding = self._stepper.expand("geom_friction")[:, :, 0]
-        sliding[np.ix_(rows, self._shapes)] = friction[:, None]
+        for name, places, axes in (("geom_friction", self._shapes, 1), ("pair_friction", self._pairs, 2)):
+            if places.size:
+                self._stepper.expand(name)[rows[:, None], places, :axes] = friction[:, None, None]
 
     def set_base_mass(self, offset: _Array, rows: _Rows) -> None:
         """Write mass and inertia of the base, and what the engine derives from them."""

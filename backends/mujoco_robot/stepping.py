@@ -173,20 +173,30 @@ class BatchStepper:
             The physics step from which each of them must go on carefully; ``decimation`` if from none.
         """
         first = np.full(len(rows), self._decimation)
-        force = np.abs(self._records["actuator_force"][: len(rows), :, self._knees])
-        chosen = np.flatnonzero((force > _LOWEST_KNEE_LIMIT).any(axis=(1, 2)) & ~self._failed[rows])
-        if not chosen.size:
-            return first
-        path = np.concatenate((self._before[rows[chosen], None], self._records[_MOTION][chosen]), axis=1)
-        angle = path[:, :-1, _TIME + self.joint_positions[self._knees]]
-        over = (force[chosen] > knee_torque_limit(angle)).any(axis=2)
-        step = np.where(self._warned(rows[chosen]), 0, over.argmax(axis=1))  # after a warning nothing was recorded
-        found = over.any(axis=1)
-        chosen, step, path = chosen[found], step[found], path[found]
-        self._motion[rows[chosen]] = path[np.arange(len(chosen)), step]
+        force, angle = self._knee_torques_and_angles(rows)
+        large = np.flatnonzero(force > _LOWEST_KNEE_LIMIT)
+        over = large[force.ravel()[large] > knee_torque_limit(angle.ravel()[large])]
+        chosen, begin = np.unique(over // force[0].size, return_index=True)
+        step = over[begin] // len(self._knees) % self._decimation
+        failed = self._failed[rows[chosen]]  # their records are not theirs
+        chosen, step = chosen[~failed], step[~failed]
+        step[self._warned(rows[chosen])] = 0  # the engine stopped and recorded nothing new
+        later = step > 0
+        motion = self._before[rows[chosen]]
+        motion[later] = self._records[_MOTION][chosen[later], step[later] - 1]
+        self._motion[rows[chosen]] = motion
         self._clear(rows[chosen])
         first[chosen] = step
         return first
+
+    def _knee_torques_and_angles(self, rows: _Rows) -> tuple[_Array, _Array]:
+        """Return size of torque and angle of the knees at each physics step just recorded, ``(rows, steps, knees)``."""
+        force = np.take(self._records["actuator_force"][: len(rows)], self._knees, axis=2)
+        columns = _TIME + self.joint_positions[self._knees]
+        angle = np.empty_like(force)
+        angle[:, 0] = np.take(self._before, columns, axis=1)[rows]
+        angle[:, 1:] = np.take(self._records[_MOTION][: len(rows), :-1], columns, axis=2)
+        return np.abs(force, out=force), angle
 
     def _run_carefully(self, control: _Array, first: _Rows) -> None:
         """Take physics steps one by one, with the knee's limit set before each of them.

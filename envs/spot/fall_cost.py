@@ -36,6 +36,11 @@ class FallCost:
         """Moving average of the share of robots in the stance."""
 
     @property
+    def eases(self) -> bool:
+        """Whether there is anything to take note of."""
+        return self.early != self.late
+
+    @property
     def now(self) -> float:
         """The present cost."""
         return self.early + min(self.share / _FOUND, 1.0) * (self.late - self.early)

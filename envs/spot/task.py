@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.base import RobotBackend
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.core import CurriculumConfig
+from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.task import Task
 
 from .failures import StandMonitor
 from .fall_cost import FallCost
+from .layout import observation_layout
 from .poses import robot_poses, start_at
 from .randomization import SpotRandomization
 from .rewards import RewardInputs, reward_terms
@@ -96,7 +98,7 @@ class SpotStandTask(Task):
         """Push robots whose time has come, and hold the joint targets for one policy step."""
         self._randomization.maybe_push(self._rng)
         self._before = self._snapshot()
-        self._action = np.clip(actions.astype(np.float64), -self.action_limit, self.action_limit)
+        self._action = actions.astype(np.float64).clip(-self.action_limit, self.action_limit)
         self.backend.advance(self.backend.nominal_pose + self.action_scale * self._action)
 
     def _snapshot(self) -> RewardInputs:
@@ -132,7 +134,8 @@ class SpotStandTask(Task):
             angular_axes=self._angular_axes,
             policy_step=self.policy_step,
         )
-        self._fall_cost.note(self.holds())
+        if self._fall_cost.eases:
+            self._fall_cost.note(self.holds())
         return {
             name: (-self._fall_cost.now if name == "fall" else self._weights[name]) * value
             for name, value in raw.items()
@@ -174,6 +177,19 @@ class SpotStandTask(Task):
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return the backend's picture."""
         return self.backend.render(env_id)
+
+    def deployment(self) -> Deployment:
+        """Return Spot's joints, nominal pose, action scale, rates and the layout of the 45 numbers."""
+        joints = len(self.backend.joint_names)
+        return Deployment(
+            joint_names=tuple(self.backend.joint_names),
+            nominal_pose=tuple(float(q) for q in self.backend.nominal_pose),
+            action_scale=(float(self.action_scale),) * joints,
+            action_limit=float(self.action_limit),
+            policy_step=float(self.policy_step),
+            physics_step=float(self.backend.physics_step),
+            observation=observation_layout(joints),
+        )
 
 
 def make_handstand_task(backend: str, num_envs: int, settings: SpotSettings) -> SpotStandTask:

@@ -1,0 +1,21 @@
+"""Policy files: ONNX with everything needed to run them, and a runtime that refuses files that do not say.
+
+Needs numpy, onnx and onnxruntime; torch only to write them (:mod:`adc_wrappers.export`).
+"""
+
+from .errors import PolicyFileError, PolicyOutputError
+from .metadata import DIGEST_KEY, FORMAT, METADATA_KEY, VERSION, PolicyMetadata, TrainingRecord
+from .runtime import Policy, load
+
+__all__ = [
+    "DIGEST_KEY",
+    "FORMAT",
+    "METADATA_KEY",
+    "VERSION",
+    "Policy",
+    "PolicyFileError",
+    "PolicyMetadata",
+    "PolicyOutputError",
+    "TrainingRecord",
+    "load",
+]

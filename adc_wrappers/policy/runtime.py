@@ -1,0 +1,176 @@
+"""Runs a policy file with onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adc_wrappers.core.errors import MissingExtraError
+
+from . import graph
+from .errors import PolicyFileError, PolicyOutputError
+from .metadata import PolicyMetadata
+
+try:
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as states
+except ImportError as error:
+    raise MissingExtraError("onnxruntime", "export", "Running a policy file") from error
+
+if TYPE_CHECKING:
+    from adc_wrappers.training import TrainConfig
+
+__all__ = ["Policy", "load"]
+
+_PROBE_BATCH = 3
+
+_RUNTIME_ERRORS = (
+    states.Fail,
+    states.InvalidArgument,
+    states.InvalidGraph,
+    states.InvalidProtobuf,
+    states.NotImplemented,
+    states.RuntimeException,
+)
+"""What onnxruntime raises; its exceptions have no base of their own."""
+
+
+class Policy:
+    """A policy from a file; call it with observations for actions.
+
+    Args:
+        content: The bytes of the ONNX file.
+        threads: Threads of onnxruntime; one is fastest for networks of this size.
+
+    Raises:
+        PolicyFileError: The file is broken, foreign, incomplete, or its network has other sizes than it says.
+    """
+
+    def __init__(self, content: bytes, *, threads: int = 1) -> None:
+        if threads < 1:
+            raise ValueError(f"threads: expected at least 1, got {threads}.")
+        model = graph.parse(content)
+        self.metadata = PolicyMetadata.from_entries(graph.metadata_entries(model))
+        """What the file says about itself."""
+        graph.check_sizes(model, self.metadata.observation_size, len(self.metadata.joint_names))
+        graph.check_network(model, self.metadata.network_sha256)
+        self._session = _session(content, threads)
+        self._input: str = self._session.get_inputs()[0].name
+        self._nominal = np.array(self.metadata.nominal_pose)
+        self._scale = np.array(self.metadata.action_scale)
+        self._probe()
+
+    def _probe(self) -> None:
+        """Run once, so that a network that cannot run says so here."""
+        zeros = np.zeros((_PROBE_BATCH, self.metadata.observation_size), dtype=np.float32)
+        expected = (_PROBE_BATCH, len(self.metadata.joint_names))
+        try:
+            actions = self._session.run(None, {self._input: zeros})[0]
+        except _RUNTIME_ERRORS as error:
+            raise PolicyFileError(f"the network cannot be run: {error}") from error
+        if actions.shape != expected or not np.isfinite(actions).all():
+            raise PolicyFileError(
+                f"the network answers {_PROBE_BATCH} observations of zeros with an array of shape {actions.shape}; "
+                f"expected finite numbers of shape {expected}."
+            )
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Joints in the order of actions and targets."""
+        return self.metadata.joint_names
+
+    @property
+    def steps(self) -> int:
+        """Env steps that it was trained for."""
+        return self.metadata.training.steps
+
+    @property
+    def curriculum(self) -> dict[str, Any]:
+        """State of the curriculum at the end of training."""
+        return self.metadata.curriculum
+
+    @property
+    def config(self) -> TrainConfig:
+        """The settings of its training run, enough to make its env again.
+
+        Raises:
+            PolicyFileError: It was exported from a training loop that has none.
+        """
+        from adc_wrappers.training import TrainConfig
+
+        values = self.metadata.training.config
+        if values is None:
+            raise PolicyFileError(
+                "this policy was exported without the settings of a training run, so its env cannot be made from the "
+                "file. Make the env yourself, or export with config= (a TrainConfig)."
+            )
+        try:
+            return TrainConfig.from_dict(values)
+        except (KeyError, TypeError) as error:
+            raise PolicyFileError(f"the training settings in the file cannot be read ({error!r}).") from error
+
+    def __call__(self, observation: ArrayLike) -> NDArray[np.float32]:
+        """Return the action for one observation ``(obs,)``, or the actions for a batch ``(n, obs)``.
+
+        Raises:
+            ValueError: The observation has another shape.
+            PolicyOutputError: The observation or the answer is not finite.
+        """
+        values = np.ascontiguousarray(observation, dtype=np.float32)
+        size = self.metadata.observation_size
+        if values.ndim not in (1, 2) or values.shape[-1] != size:
+            raise ValueError(f"observation: expected the shape ({size},) or (n, {size}), got {values.shape}.")
+        if not np.isfinite(values).all():
+            raise PolicyOutputError("the observation is not all finite numbers; the policy is not asked.")
+        actions: NDArray[np.float32] = self._session.run(None, {self._input: values.reshape(-1, size)})[0]
+        if not np.isfinite(actions).all():
+            raise PolicyOutputError("the policy's answer is not all finite numbers; it must not be sent to a robot.")
+        return actions[0] if values.ndim == 1 else actions
+
+    def targets(self, action: ArrayLike) -> NDArray[np.float64]:
+        """Return joint targets ``q_0 + α clip(a)`` for an action or a batch of them."""
+        values = np.asarray(action, dtype=np.float64)
+        joints = len(self.joint_names)
+        if values.shape[-1:] != (joints,) or not np.isfinite(values).all():
+            raise ValueError(f"action: expected {joints} finite numbers, one per joint, got {values}.")
+        limit = self.metadata.action_limit
+        return np.asarray(self._nominal + self._scale * np.clip(values, -limit, limit))
+
+
+def _session(content: bytes, threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except _RUNTIME_ERRORS as error:
+        raise PolicyFileError(f"onnxruntime does not accept the network: {error}") from error
+
+
+def load(path: str | Path, *, threads: int = 1) -> Policy:
+    """Load a policy that ``adc export`` wrote.
+
+    Only weights and a graph of standard operators are read: no pickles, no other files.
+
+    Args:
+        path: The ``.onnx`` file.
+        threads: Threads of onnxruntime.
+
+    Raises:
+        PolicyFileError: The file is missing, broken, foreign or incomplete; says what.
+    """
+    file = Path(path)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise PolicyFileError(
+            f"{file} cannot be read ({error.strerror}). Policies are made by `adc export`."
+        ) from error
+    try:
+        return Policy(content, threads=threads)
+    except PolicyFileError as error:
+        raise PolicyFileError(f"{file}: {error}") from error

@@ -1,0 +1,86 @@
+"""What the CPU recipe adds to Spot's stances: the preset, the bonus for the stance, the fall cost that eases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from spot_helpers import LEVEL, NOSE_DOWN, fake_task, make_state
+
+from adc_wrappers import CurriculumError, make_env
+from adc_wrappers.envs.spot.fall_cost import FallCost
+from adc_wrappers.training import default_config
+from adc_wrappers.training.presets import find_recipe
+
+
+@given(st.lists(st.integers(0, 4), max_size=200))
+def test_the_cost_of_a_fall_stays_between_early_and_late(counts):
+    cost = FallCost(25.0, 10.0)
+    for count in counts:
+        cost.note(np.arange(4) < count)
+        assert 10.0 <= cost.now <= 25.0
+
+
+def test_it_eases_as_the_stance_is_found_and_comes_back_when_it_is_lost():
+    cost = FallCost(25.0, 10.0)
+    for _ in range(3000):
+        cost.note(np.array([True, False]))
+    assert cost.now == 10.0
+    restored = FallCost(25.0, 10.0)
+    restored.load_state_dict(cost.state_dict())
+    assert restored.now == cost.now
+    for _ in range(6000):
+        cost.note(np.array([False, False]))
+    assert cost.now == pytest.approx(25.0, abs=0.1)
+
+
+@pytest.mark.parametrize("share", [None, "0.5", -0.1, 1.5])
+def test_a_state_that_is_none_is_refused(share):
+    with pytest.raises(CurriculumError, match="stance_share"):
+        FallCost(25.0, 10.0).load_state_dict({"stance_share": share})
+
+
+def test_the_preset_pays_for_the_stance():
+    task, robots = fake_task(num_envs=2, preset="cpu")
+    robots.now = make_state(2, touching=("fl_foot", "fr_foot"), projected_gravity=[NOSE_DOWN, LEVEL])
+    assert task.reward_terms()["stance"].tolist() == pytest.approx([2.0 * 0.02, 0.0])
+    assert task.holds().tolist() == [True, False]
+    assert "stance" not in fake_task(preset="paper")[0].reward_terms()
+
+
+def test_a_fall_is_charged_at_the_present_cost():
+    task, robots = fake_task(num_envs=2, preset="cpu")
+    robots.now = make_state(2, touching=("body",))
+    assert task.reward_terms()["fall"].tolist() == [-25.0, -25.0]
+    task.load_state_dict({"stance_share": 1.0})
+    assert task.reward_terms()["fall"].tolist() == [-10.0, -10.0]
+    assert task.state_dict()["stance_share"] < 1.0  # nobody is in the stance, so it goes up again
+
+
+def test_a_fall_costs_what_the_settings_say():
+    for settings, early, late in (
+        ({"preset": "cpu"}, 25.0, 10.0),
+        ({"preset": "paper"}, 10.0, 10.0),
+        ({"preset": "cpu", "fall_cost": 30.0}, 30.0, 30.0),
+        ({"preset": "cpu", "late_fall_cost": 5.0}, 25.0, 5.0),
+        ({"preset": "paper", "fall_cost": 30.0, "late_fall_cost": 5.0}, 30.0, 5.0),
+    ):
+        task, robots = fake_task(**settings)
+        robots.now = make_state(touching=("body",))
+        for share, cost in ((0.0, early), (1.0, late)):
+            task.load_state_dict({"stance_share": share})
+            assert task.reward_terms()["fall"][0] == pytest.approx(-cost), settings
+    with pytest.raises(CurriculumError, match="late_fall_cost"):
+        make_env("spot-handstand", late_fall_cost=-1.0)
+
+
+def test_the_recipe_keeps_the_method():
+    config = default_config("spot-handstand", "mujoco")
+    curriculum = config.curriculum
+    assert (curriculum.start_stiffness, curriculum.target_stiffness, curriculum.damping_ratio) == (60.0, 40.0, 1.0)
+    assert curriculum.driver == "episode_length"
+    assert config.trainer == "rsl_rl"
+    assert curriculum.total_iterations == config.iterations
+    with pytest.raises(CurriculumError, match=r"no recipe 'papr'\. Did you mean 'paper'"):
+        find_recipe("spot-handstand", "papr")
