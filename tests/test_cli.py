@@ -60,6 +60,47 @@ def test_eval_plot_and_play_work_on_a_run(tmp_path, capsys):
     assert "episode of" in capsys.readouterr().out
 
 
+def test_eval_elsewhere_has_files_of_its_own_and_says_what_differs(tmp_path, capsys):
+    run = tmp_path / "run"
+    train(run)
+    kept = (run / "eval.json").read_text()
+    words = ["--backend", "pybullet", "--stiffness", 20, "--set", "time_limit=60", "--episodes", 4, "--num-envs", 2]
+    assert adc("eval", run, *words) == 0
+    out = capsys.readouterr().out
+    assert "in pybullet (trained in analytic), 2 at a time, at K = 20, which is NOT the target (6.25)" in out
+    assert "how episodes ended" in out and "reward term" in out
+    name = "eval-pybullet-time_limit=60-K20"
+    summary = json.loads((run / f"{name}.json").read_text())
+    assert summary["stiffness"] == [20.0] and summary["length_mean"] <= 60 and summary["num_envs"] == 2
+    assert len((run / f"{name}.csv").read_text().splitlines()) == 5
+    assert (run / "plots" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+    assert (run / "eval.json").read_text() == kept
+    assert adc("eval", run, "--episodes", 4, "--no-picture") == 0
+    assert json.loads((run / "eval.json").read_text())["trained"]["steps"] == 512
+    assert not (run / "plots" / "eval.png").exists()
+    assert adc("eval", run, "--randomize", "--no-randomize") == 1
+    assert "contradict" in capsys.readouterr().err
+    assert adc("eval", run, "--no-randomize") == 1
+    assert "the task 'cartpole' has no setting 'randomize'" in capsys.readouterr().err
+
+
+def test_plots_show_success_where_there_is_any(tmp_path):
+    import imageio.v2 as imageio
+
+    shapes = []
+    for name, success in (("never", [0.0, 0.0]), ("some", [0.0, 0.3]), ("old", None)):
+        folder = RunFolder.create(tmp_path / name, {"curriculum": {"start_stiffness": 60.0, "target_stiffness": 40.0}})
+        for i in (1, 2):
+            row = {"iteration": i, "steps": 100 * i, "stiffness": 60.0 - i, "progress": 0.1}
+            row |= {"episode_length_ema": 5.0 * i, "episode_length_mean": 9.0 * i}
+            folder.metrics.append(row | ({} if success is None else {"success_ema": success[i - 1]}))
+        assert adc("plot", folder.path) == 0
+        shapes.append(imageio.imread(folder.plots / "curriculum.png").shape)
+    assert shapes[0] == shapes[2] and shapes[1][0] > shapes[0][0]
+    assert adc("plot", *(tmp_path / name for name in ("some", "old")), "--out", tmp_path / "both.png") == 0
+    assert "nan" in (tmp_path / "both.csv").read_text().splitlines()[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["dummy", "subproc"])
 def test_workers_train_under_one_curriculum(tmp_path, workers):

@@ -203,7 +203,7 @@ def test_another_stiffness_and_another_engine_are_really_used():
     policy = HandMade(start_angle=0.5, time_limit=60)
     stiff, summary = play(policy, stiffness=50.0)
     assert stiff.stiffness == (50.0,) and not summary["at_target"] and summary["target_stiffness"] == 36.0
-    assert stiff.lengths.mean() != play(policy)[0].lengths.mean()
+    assert stiff.returns.mean() != play(policy)[0].returns.mean()
     bullet, summary = play(policy, episodes=4, backend="pybullet")
     assert summary["backend"] == "pybullet" and summary["trained"]["backend"] == "analytic"
     assert bullet.stiffness == (36.0,)

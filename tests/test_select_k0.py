@@ -24,7 +24,7 @@ from adc_wrappers.training.selection import Selection, SelectionRule, Trial, fix
 
 QUICK = (
     "cartpole", "--backend", "analytic", "--workers", "batch", "--num-envs", "4", "--ppo.n-steps", "32",
-    "--ppo.hidden", "8", "--steps", "256", "--set", "time_limit=30",
+    "--ppo.hidden", "8", "--steps", "256", "--set", "time_limit=60",
 )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def test_a_rule_that_makes_no_sense_is_refused(change, message):
         (["cartpol"], "Did you mean 'cartpole'"),
         (["cartpole", "--backend", "analytic", "--step", "-5"], "step"),
         (["cartpole", "--backend", "analytic", "--max", "5"], "at least the target stiffness 6.25"),
-        (["cartpole", "--backend", "analytic", "--max", "1e9", "--step", "1e8"], "physics step"),
+        (["cartpole", "--backend", "pybullet", "--max", "1e9", "--step", "1e8"], "physics step"),
         (["cartpole", "--backend", "analytic", "--eval-envs", "0"], "eval_envs"),
         (["cartpole", "--backend", "analytic", "--steps", "0"], "positive counts"),
     ],
