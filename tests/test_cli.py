@@ -84,6 +84,18 @@ def test_eval_elsewhere_has_files_of_its_own_and_says_what_differs(tmp_path, cap
     assert "the task 'cartpole' has no setting 'randomize'" in capsys.readouterr().err
 
 
+def test_a_policy_file_is_evaluated_into_a_folder_beside_it(tmp_path):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    run = tmp_path / "run"
+    train(run)
+    assert adc("export", run, "--out", tmp_path / "pole.onnx") == 0
+    assert adc("eval", tmp_path / "pole.onnx", "--episodes", 4, "--no-picture") == 0
+    assert adc("eval", run, "--episodes", 4, "--no-picture") == 0
+    theirs, ours = (json.loads((path / "eval.json").read_text()) for path in (tmp_path / "pole-eval", run))
+    assert theirs["modes"] == ours["modes"] and theirs["length_mean"] == ours["length_mean"]
+
+
 def test_plots_show_success_where_there_is_any(tmp_path):
     import imageio.v2 as imageio
 
