@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core import CurriculumConfig, CurriculumError
 
-from .task import Task
+from .task import Snapshot, Task
 
 __all__ = ["CartSettings", "CartTask"]
 
@@ -133,6 +133,16 @@ class CartTask(Task):
     def holds(self) -> NDArray[np.bool_]:
         """Return where every pole is within 12° of upright."""
         return np.asarray(np.abs(self._angles).max(axis=0) < SUCCESS_ANGLE)
+
+    def snapshot(self, env_ids: NDArray[np.int64]) -> Snapshot:
+        """Return states and last actions."""
+        return {"state": np.stack(self._state, axis=1)[env_ids], "action": self._action[env_ids]}
+
+    def restore(self, snapshot: Snapshot, env_ids: NDArray[np.int64]) -> None:
+        """Put saved mechanisms into envs."""
+        self.backend.reset(type(self._state)(*snapshot["state"].T), env_ids)
+        self._action[env_ids] = snapshot["action"]
+        self._state = self.backend.state()
 
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return the backend's picture."""

@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.actuators import ActuatorBackend
+from adc_wrappers.core.errors import BackendError
 
-__all__ = ["Task"]
+__all__ = ["Snapshot", "Task"]
+
+Snapshot = dict[str, NDArray[np.float64]]
+"""Saved envs: arrays by name, each with one row per env."""
 
 
 class Task(ABC):
@@ -68,6 +72,14 @@ class Task(ABC):
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return what is randomized in the running episodes by name, each of shape ``(num_envs,)``; for ``info``."""
         return {}
+
+    def snapshot(self, env_ids: NDArray[np.int64]) -> Snapshot:
+        """Return all that decides how chosen envs go on under given actions, gains aside."""
+        raise BackendError(f"{type(self).__name__} cannot be saved: it has no snapshot() and restore().")
+
+    def restore(self, snapshot: Snapshot, env_ids: NDArray[np.int64]) -> None:
+        """Put row i of a snapshot into env ``env_ids[i]``; rows may come from any env and be used many times."""
+        raise BackendError(f"{type(self).__name__} cannot be restored: it has no snapshot() and restore().")
 
     @abstractmethod
     def render(self, env_id: int) -> NDArray[np.uint8]:

@@ -229,22 +229,21 @@ def look_up(
 
 @compiled
 def follow(
-    states: Array, unstable: Array, sequences: Array, plant: Array, step: float, steps: int, low: Array, spacing: Array,
-    points: Array, values: Array, offsets: Array, path: Array, commands: Array, floors: Array,
+    states: Array, unstable: Array, sequences: Array, replan: int, plant: Array, step: float, steps: int, low: Array,
+    spacing: Array, points: Array, values: Array, offsets: Array, path: Array, commands: Array, floors: Array,
 ) -> None:  # fmt: skip
     """Drive each row of ``states`` greedily by a kernel's value, and write path, commands and least level.
 
-    Before each stretch the sequence is chosen whose ``min(floor, value at its end)`` is largest.
+    Every ``replan`` commands the sequence is chosen whose ``min(floor, value at its end)`` is largest.
     """
     room = np.empty(len(offsets), dtype=np.float32)
     shares = np.empty(4, dtype=np.float32)
     end = np.empty(4)
-    length = sequences.shape[1]
     for row in range(len(states)):
         x, v, angle, rate = states[row, 0], states[row, 1], states[row, 2], states[row, 3]
         lowest = level(x, angle, plant)
         path[row, 0, 0], path[row, 0, 1], path[row, 0, 2], path[row, 0, 3] = x, v, angle, rate
-        for stretch in range(commands.shape[1] // length):
+        for stretch in range(commands.shape[1] // replan):
             best, chosen = -1e9, 0
             for index in range(len(sequences)):
                 a, b, c, d, floor = x, v, angle, rate, 9.0
@@ -265,8 +264,8 @@ def follow(
                     floor = min(floor, blend(values, corner, offsets, shares, room))
                 if floor > best:
                     best, chosen = floor, index
-            for position in range(length):
-                count = stretch * length + position
+            for position in range(replan):
+                count = stretch * replan + position
                 command = sequences[chosen, position]
                 x, v, angle, rate = advance(x, v, angle, rate, command, plant, step, steps)
                 lowest = min(lowest, level(x, angle, plant))

@@ -27,6 +27,8 @@ from .plant import CartPlant
 
 __all__ = ["CartPoleKernel", "Drive", "KernelSettings", "cartpole_kernel", "unstable_direction"]
 
+_BATCH = 4096  # states driven at once, for the memory that their paths take
+
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSettings:
@@ -45,7 +47,7 @@ class KernelSettings:
     points: int = 21
     """Points along each axis."""
 
-    speed: float = 5.0
+    speed: float = 8.0
     """Cart speeds on the grid, m/s; a faster cart is taken for one at this speed."""
 
     reach: float = 1.2
@@ -123,8 +125,13 @@ class CartPoleKernel:
         """Return which states the grid's value calls viable."""
         return np.asarray(self.value(states) >= 0.0)
 
-    def drive(self, states: NDArray[np.float64]) -> Drive:
-        """Drive states by the value, with the exact dynamics, until the horizon."""
+    def drive(self, states: NDArray[np.float64], replan: int = 1) -> Drive:
+        """Drive states by the value, with the exact dynamics, until the horizon.
+
+        Args:
+            states: ``(n, 4)``.
+            replan: Commands after which a new sequence is chosen; a divisor of the number of commands.
+        """
         settings, rows = self.settings, np.ascontiguousarray(states, dtype=np.float64)
         step, steps = _integration(self.plant, settings)
         sequences = settings.sequences(self.plant.command_limit)
@@ -134,7 +141,7 @@ class CartPoleKernel:
 
         def part(first: int, last: int) -> None:
             here = slice(first, last)
-            system = (self.unstable, sequences, self.plant.vector(), step, steps)
+            system = (self.unstable, sequences, replan, self.plant.vector(), step, steps)
             value = (*self.grid.arrays(), self.values, self.grid.offsets())
             follow(rows[here], *system, *value, path[here], commands[here], lowest[here])
 
@@ -142,9 +149,16 @@ class CartPoleKernel:
         return Drive(path, commands, lowest)
 
     def verified(self, states: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which states are viable for certain: driving them by the value keeps them inside the box."""
-        lowest = np.concatenate([self.drive(part).lowest for part in np.array_split(states, len(states) // 4096 + 1)])
-        return np.asarray(lowest >= 0.0)
+        """Return which states are viable for certain: driving them by the value keeps them inside the box.
+
+        Those that are lost when a new sequence is chosen at every stage are driven again, with a choice at every command.
+        """
+        alive = np.zeros(len(states), dtype=bool)
+        for replan in (self.settings.stage, 1):
+            rows = np.flatnonzero(~alive & (np.abs(self.coordinate(states)) <= self.settings.reach))
+            for part in np.array_split(rows, len(rows) // _BATCH + 1):
+                alive[part] = self.drive(states[part], replan).lowest >= 0.0
+        return alive
 
 
 def unstable_direction(plant: CartPlant) -> NDArray[np.float64]:
