@@ -13,13 +13,16 @@ from rich.console import Console
 from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError, did_you_mean
 from adc_wrappers.runs import CheckpointError, RunFolderError
 
+from .advise import Advise
 from .doctor import Doctor
 from .envs import Envs
 from .evaluate import Evaluate
 from .feasible import Feasible
+from .narrowness import NarrownessCommand
 from .play import Play
 from .plot import Plot
 from .train import Train
+from .viability import Viability
 from .view import View
 
 __all__ = ["main"]
@@ -31,6 +34,9 @@ COMMANDS: dict[str, Any] = {
     "view": View,
     "plot": Plot,
     "feasible": Feasible,
+    "viability": Viability,
+    "narrowness": NarrownessCommand,
+    "advise": Advise,
     "envs": Envs,
     "doctor": Doctor,
 }

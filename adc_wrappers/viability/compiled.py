@@ -1,7 +1,8 @@
 """The inner loops, compiled: the closed-loop cart-pole, its simulation, and the backup of a value on a grid.
 
-All compiled code is in this one file, because numba's cache on disk notices changes of the file that a function is in and
-of no other. The equations are those of :func:`adc_wrappers.backends.cartpole.model.accelerations`; a test compares both.
+All compiled code is in this one file, because numba's cache on disk notices changes of the file that a function is in
+and of no other. The equations are those of :func:`adc_wrappers.backends.cartpole.model.accelerations`; a test compares
+both.
 
 ``plant`` is the vector of :meth:`.plant.CartPlant.vector`.
 """
@@ -40,7 +41,7 @@ def accelerations(x: float, v: float, angle: float, rate: float, command: float,
 @compiled
 def level(x: float, angle: float, plant: Array) -> float:
     """Return how far inside the admissible box a state is: 1 in the middle, 0 on the edge, negative outside."""
-    return min(1.0 - abs(x) / plant[7], 1.0 - abs(angle) / plant[8])
+    return float(min(1.0 - abs(x) / plant[7], 1.0 - abs(angle) / plant[8]))
 
 
 @compiled
@@ -68,7 +69,7 @@ def advance(
 def feedback(x: float, v: float, angle: float, rate: float, gain: Array, limit: float) -> float:
     """Return the clipped command of a linear state feedback."""
     command = -(gain[0] * x + gain[1] * v + gain[2] * angle + gain[3] * rate)
-    return min(max(command, -limit), limit)
+    return float(min(max(command, -limit), limit))
 
 
 @compiled
@@ -118,13 +119,14 @@ def survive(
 
 @compiled
 def cart_successors(
-    first: int, last: int, low: Array, spacing: Array, points: Array, unstable: Array, sequences: Array, plant: Array,
+    first: int, last: int, low: Array, spacing: Array, points: Array, unstable: Array, choices: Array, plant: Array,
     step: float, steps: int, depth: float, ends: Array, floors: Array,
 ) -> None:  # fmt: skip
-    """Write where each command sequence leads from each vertex, and the least level met on the way.
+    """Write where each choice leads from each vertex, and the least level met on the way.
 
-    The grid's coordinates are x, ẋ, θ and ``e = unstable · s``. A sequence is a row of commands, each held for ``steps``
-    steps of length ``step``; the box is checked after each. Levels are clipped to ± ``depth``, and leaving the box is −``depth``.
+    The grid's coordinates are x, ẋ, θ and ``e = unstable · s``. A choice is a row of commands, each held for
+    ``steps`` steps of length ``step``; the box is checked after each. Levels are clipped to ± ``depth``, and leaving
+    the box is −``depth``.
     """
     for vertex in range(first, last):
         rest = vertex
@@ -135,9 +137,9 @@ def cart_successors(
         v0 = low[1] + spacing[1] * (rest % points[1])
         x0 = low[0] + spacing[0] * (rest // points[1])
         w0 = (e0 - unstable[0] * x0 - unstable[1] * v0 - unstable[2] * p0) / unstable[3]
-        for row in range(len(sequences)):
+        for row in range(len(choices)):
             x, v, angle, rate, floor = x0, v0, p0, w0, depth
-            for command in sequences[row]:
+            for command in choices[row]:
                 x, v, angle, rate = advance(x, v, angle, rate, command, plant, step, steps)
                 floor = min(floor, level(x, angle, plant))
                 if floor < 0.0:
@@ -189,7 +191,7 @@ def backup(
     first: int, last: int, mirrored: bool, values: Array, levels: Array, corners: Array, shares: Array, floors: Array,
     offsets: Array, out: Array,
 ) -> float:  # fmt: skip
-    """Write ``min(level, max over sequences of min(floor, value at the end))`` and return the largest change."""
+    """Write ``min(level, max over choices of min(floor, value at the end))`` and return the largest change."""
     room = np.empty(len(offsets), dtype=np.float32)
     total, change = len(values), 0.0
     for vertex in range(first, last):
@@ -229,12 +231,12 @@ def look_up(
 
 @compiled
 def follow(
-    states: Array, unstable: Array, sequences: Array, replan: int, plant: Array, step: float, steps: int, low: Array,
+    states: Array, unstable: Array, choices: Array, plant: Array, step: float, steps: int, low: Array,
     spacing: Array, points: Array, values: Array, offsets: Array, path: Array, commands: Array, floors: Array,
 ) -> None:  # fmt: skip
     """Drive each row of ``states`` greedily by a kernel's value, and write path, commands and least level.
 
-    Every ``replan`` commands the sequence is chosen whose ``min(floor, value at its end)`` is largest.
+    At every stage the choice is made whose ``min(floor, value at its end)`` is largest.
     """
     room = np.empty(len(offsets), dtype=np.float32)
     shares = np.empty(4, dtype=np.float32)
@@ -243,11 +245,11 @@ def follow(
         x, v, angle, rate = states[row, 0], states[row, 1], states[row, 2], states[row, 3]
         lowest = level(x, angle, plant)
         path[row, 0, 0], path[row, 0, 1], path[row, 0, 2], path[row, 0, 3] = x, v, angle, rate
-        for stretch in range(commands.shape[1] // replan):
+        for stage in range(commands.shape[1] // choices.shape[1]):
             best, chosen = -1e9, 0
-            for index in range(len(sequences)):
+            for index in range(len(choices)):
                 a, b, c, d, floor = x, v, angle, rate, 9.0
-                for command in sequences[index]:
+                for command in choices[index]:
                     a, b, c, d = advance(a, b, c, d, command, plant, step, steps)
                     floor = min(floor, level(a, c, plant))
                     if floor < 0.0:
@@ -264,9 +266,9 @@ def follow(
                     floor = min(floor, blend(values, corner, offsets, shares, room))
                 if floor > best:
                     best, chosen = floor, index
-            for position in range(replan):
-                count = stretch * replan + position
-                command = sequences[chosen, position]
+            for position in range(choices.shape[1]):
+                count = stage * choices.shape[1] + position
+                command = choices[chosen, position]
                 x, v, angle, rate = advance(x, v, angle, rate, command, plant, step, steps)
                 lowest = min(lowest, level(x, angle, plant))
                 commands[row, count] = command

@@ -120,9 +120,7 @@ def compare_kernels(
 def _inclusion(states: NDArray[np.float64], first: _Judged, second: _Judged) -> Inclusion:
     (kernel, inside, value), (other, also, other_value) = first, second
     lost = inside & ~also
-    doubt = [
-        np.count_nonzero(a != (b >= 0.0)) / max(1, np.count_nonzero(a)) for a, b in ((inside, value), (also, other_value))
-    ]
+    doubt = [_ratio(a != (b >= 0.0), a) for a, b in ((inside, value), (also, other_value))]
     x, speed = states[lost, 0], states[lost, 1]
     fast = np.abs(speed) > kernel.plant.natural_frequency * (kernel.plant.command_limit - x * np.sign(speed))
     by_value = (value >= 0.0) & (other_value < 0.0)
@@ -132,9 +130,13 @@ def _inclusion(states: NDArray[np.float64], first: _Judged, second: _Judged) -> 
         points=kernel.settings.points,
         viable_low=float(inside.mean()),
         viable_high=float(also.mean()),
-        outside=np.count_nonzero(lost) / max(1, np.count_nonzero(inside)),
+        outside=_ratio(lost, inside),
         explained=float(fast.mean()) if lost.any() else float("nan"),
-        outside_value=np.count_nonzero(by_value) / max(1, np.count_nonzero(value >= 0.0)),
+        outside_value=_ratio(by_value, value >= 0.0),
         numerical=max(doubt),
         deepest=float(value[lost].max()) if lost.any() else float("nan"),
     )
+
+
+def _ratio(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
+    return int(part.sum()) / max(1, int(whole.sum()))

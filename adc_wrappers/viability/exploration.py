@@ -48,7 +48,7 @@ class Exploration:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Steps until termination of each episode; the horizon where it did not terminate."""
-        return np.minimum(self.alive.sum(axis=0), len(self.alive) - 1)
+        return np.asarray(np.minimum(self.alive.sum(axis=0), len(self.alive) - 1))
 
     @property
     def survival(self) -> NDArray[np.float64]:
@@ -62,7 +62,7 @@ class Exploration:
         return float(self.alive.sum() / (self.alive.sum() + ended))
 
     def sample(self, count: int, rng: np.random.Generator) -> tuple[Snapshot, NDArray[np.int64]]:
-        """Draw visited states that are not terminal, uniformly over all visits, and the steps at which they were visited.
+        """Draw visited states that are not terminal, uniformly over all visits, and when they were visited.
 
         Every episode gives at most one of them as long as there are enough episodes, so that they are independent.
         """

@@ -4,8 +4,8 @@ With a level ``l`` that is negative exactly on the termination set, the kernel o
 
     V_0 = l,    V_{k+1}(s) = min(l(s), max_u V_k(F(s, u)))
 
-is not negative at k = T. The value is kept in the vertices of a grid and interpolated multilinearly in between. Because a
-level set moves continuously where a grid of booleans jumps by whole cells, few points suffice.
+is not negative at k = T. The value is kept in the vertices of a grid and interpolated multilinearly in between. Because
+a level set moves continuously where a grid of booleans jumps by whole cells, few points suffice.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Grid:
     @property
     def spacing(self) -> NDArray[np.float64]:
         """Distance of neighbours along each axis."""
-        return (np.array(self.high) - np.array(self.low)) / (np.array(self.points) - 1)
+        return np.asarray((np.array(self.high) - np.array(self.low)) / (np.array(self.points) - 1))
 
     @property
     def mirrored(self) -> bool:
@@ -64,7 +64,7 @@ class Grid:
 
     def vertices(self) -> NDArray[np.float64]:
         """Return all vertices, ``(size, axes)``, the last axis running fastest."""
-        axes = [np.linspace(*ends, n) for *ends, n in zip(self.low, self.high, self.points, strict=True)]
+        axes = [np.linspace(a, b, n) for a, b, n in zip(self.low, self.high, self.points, strict=True)]
         return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
 
     def offsets(self) -> NDArray[np.int64]:
@@ -110,8 +110,8 @@ def tabulate(
     Args:
         grid: The grid.
         choices: Number of commands, or of command sequences, to choose from.
-        successors: ``(first, last, ends, floors)`` writes for the vertices ``first`` to ``last`` and every choice the state that
-            is reached and the least level met on the way, that state's included.
+        successors: ``(first, last, ends, floors)`` writes for the vertices ``first`` to ``last`` and every choice the
+            state that is reached and the least level met on the way, that state's included.
         strict: Axes along which leaving the grid counts as failure; elsewhere the nearest edge stands in.
         mirrored: The system commutes with s → −s: half of the vertices suffices.
     """

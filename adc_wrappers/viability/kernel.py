@@ -1,12 +1,12 @@
 """The finite-horizon viability kernel of the cart-pole, on a 4-D grid and verified by simulation.
 
-The grid's fourth axis is not θ̇ but the unstable coordinate ``e = w·s``, where w is the left eigenvector of the linearized
-closed loop's unstable eigenvalue μ, scaled so that ``ė = μ (e ∓ x_d / x̄_d)``. No bounded command can bring the linearized
-pole back from |e| > 1, at any horizon; and the kernel, a sliver in (x, ẋ, θ, θ̇), fills most of the box in (x, ẋ, θ, e). A grid
-along θ̇ with the same number of points overestimates the kernel by half.
+The grid's fourth axis is not θ̇ but the unstable coordinate ``e = w·s``, where w is the left eigenvector of the
+linearized closed loop's unstable eigenvalue μ, scaled so that ``ė = μ (e ∓ x_d / x̄_d)``. No bounded command can bring
+the linearized pole back from |e| > 1, at any horizon; and the kernel, a sliver in (x, ẋ, θ, θ̇), fills most of the box
+in (x, ẋ, θ, e). A grid along θ̇ with the same number of points overestimates the kernel by half.
 
-The grid's value has an interpolation error. So membership can also be *verified*: drive the state by the value, with the exact
-dynamics; what stays inside the box for the horizon is viable, whatever the grid.
+The grid's value has an interpolation error. So membership can also be *verified*: drive the state by the value, with
+the exact dynamics; what stays inside the box for the horizon is viable, whatever the grid.
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ class KernelSettings:
     command_rate: float = 50.0
     """Commands per second, each held until the next; the box is checked at this rate."""
 
-    stage: int = 5
-    """Commands in one backup. The value is interpolated once per backup, so fewer backups blur less; within one, the
-    command may switch once between its bounds, or stay at one of five values."""
+    stage: int = 4
+    """Commands in one backup, all equal. The value is interpolated once per backup, so fewer backups blur less; that
+    the command changes only so often makes the kernel smaller, not larger."""
+
+    levels: int = 9
+    """Commands to choose from, equally spaced between the bounds; twice as many when a state is driven."""
 
     points: int = 21
     """Points along each axis."""
@@ -60,8 +63,9 @@ class KernelSettings:
         for name in ("horizon", "command_rate", "speed", "reach", "depth"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0.0):
                 raise CurriculumError(f"{name}: expected a positive number, got {getattr(self, name)}.")
-        if self.stage < 1 or self.points < 3:
-            raise CurriculumError(f"expected stage >= 1 and points >= 3, got {self.stage} and {self.points}.")
+        if self.stage < 1 or self.points < 3 or self.levels < 2:
+            given = (self.stage, self.points, self.levels)
+            raise CurriculumError(f"expected stage >= 1, points >= 3 and levels >= 2, got {given}.")
         stages = self.horizon * self.command_rate / self.stage
         if stages < 0.5 or abs(stages - round(stages)) > 1e-6:
             raise CurriculumError(
@@ -74,15 +78,9 @@ class KernelSettings:
         """Backups until the horizon."""
         return round(self.horizon * self.command_rate / self.stage)
 
-    def sequences(self, limit: float) -> NDArray[np.float64]:
-        """Return the command sequences of one stage: five constants, and one switch between the bounds."""
-        constant = [[share * limit] * self.stage for share in (0.0, -1.0, 1.0, -0.5, 0.5)]
-        switched = [
-            [sign * limit] * first + [-sign * limit] * (self.stage - first)
-            for sign in (-1.0, 1.0)
-            for first in range(1, self.stage)
-        ]
-        return np.array(constant + switched)
+    def commands(self, limit: float, levels: int) -> NDArray[np.float64]:
+        """Return the choices of one stage, a row of equal commands each."""
+        return np.repeat(np.linspace(-limit, limit, levels)[:, np.newaxis], self.stage, axis=1)
 
 
 class Drive(NamedTuple):
@@ -125,23 +123,18 @@ class CartPoleKernel:
         """Return which states the grid's value calls viable."""
         return np.asarray(self.value(states) >= 0.0)
 
-    def drive(self, states: NDArray[np.float64], replan: int = 1) -> Drive:
-        """Drive states by the value, with the exact dynamics, until the horizon.
-
-        Args:
-            states: ``(n, 4)``.
-            replan: Commands after which a new sequence is chosen; a divisor of the number of commands.
-        """
+    def drive(self, states: NDArray[np.float64]) -> Drive:
+        """Drive states by the value, with the exact dynamics, until the horizon."""
         settings, rows = self.settings, np.ascontiguousarray(states, dtype=np.float64)
         step, steps = _integration(self.plant, settings)
-        sequences = settings.sequences(self.plant.command_limit)
+        choices = settings.commands(self.plant.command_limit, 2 * settings.levels - 1)
         count = settings.stages * settings.stage
         path, commands = np.full((len(rows), count + 1, 4), np.nan), np.full((len(rows), count), np.nan)
         lowest = np.empty(len(rows))
 
         def part(first: int, last: int) -> None:
             here = slice(first, last)
-            system = (self.unstable, sequences, replan, self.plant.vector(), step, steps)
+            system = (self.unstable, choices, self.plant.vector(), step, steps)
             value = (*self.grid.arrays(), self.values, self.grid.offsets())
             follow(rows[here], *system, *value, path[here], commands[here], lowest[here])
 
@@ -149,15 +142,11 @@ class CartPoleKernel:
         return Drive(path, commands, lowest)
 
     def verified(self, states: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which states are viable for certain: driving them by the value keeps them inside the box.
-
-        Those that are lost when a new sequence is chosen at every stage are driven again, with a choice at every command.
-        """
+        """Return which states are viable for certain: driving them by the value keeps them inside the box."""
         alive = np.zeros(len(states), dtype=bool)
-        for replan in (self.settings.stage, 1):
-            rows = np.flatnonzero(~alive & (np.abs(self.coordinate(states)) <= self.settings.reach))
-            for part in np.array_split(rows, len(rows) // _BATCH + 1):
-                alive[part] = self.drive(states[part], replan).lowest >= 0.0
+        rows = np.flatnonzero(np.abs(self.coordinate(states)) <= self.settings.reach)
+        for part in np.array_split(rows, len(rows) // _BATCH + 1):
+            alive[part] = self.drive(states[part]).lowest >= 0.0
         return alive
 
 
@@ -184,14 +173,15 @@ def cartpole_kernel(
     settings = settings or KernelSettings()
     high = (plant.position_limit, settings.speed, plant.angle_limit, settings.reach)
     grid = Grid(tuple(-end for end in high), high, (settings.points,) * 4)
-    unstable, sequences = unstable_direction(plant), settings.sequences(plant.command_limit)
+    unstable, choices = unstable_direction(plant), settings.commands(plant.command_limit, settings.levels)
     step, steps = _integration(plant, settings)
 
     def successors(first: int, last: int, ends: NDArray[np.float32], floors: NDArray[np.float32]) -> None:
-        system = (unstable, sequences, plant.vector(), step, steps, settings.depth)
-        cart_successors(first, last, *grid.arrays(), *system, ends, floors)
+        low, spacing, points = grid.arrays()
+        axes = (low, spacing, points, unstable)
+        cart_successors(first, last, *axes, choices, plant.vector(), step, steps, settings.depth, ends, floors)
 
-    transitions = tabulate(grid, len(sequences), successors, strict=(False, False, False, True), mirrored=True)
+    transitions = tabulate(grid, len(choices), successors, strict=(False, False, False, True), mirrored=True)
     vertices = grid.vertices()
     level = np.minimum(1.0 - np.abs(vertices[:, 0]) / high[0], 1.0 - np.abs(vertices[:, 2]) / high[2])
     levels = np.clip(level, -settings.depth, settings.depth).astype(np.float32)

@@ -1,9 +1,9 @@
 """ε of the narrow-viability definition, for any task whose envs can be saved and restored.
 
-Random exploration visits states; each is tried to be saved, by policies and by action sequences that are refined where they lived
-longest. A state that some try kept alive for the horizon is viable: that gives a lower bound. A state from which no try lived
-more than a few steps is given up; all others are open. The upper bound counts them as viable. It is a bound as far as giving up
-is right, which is certain for terminal states only.
+Random exploration visits states; each is tried to be saved, by policies and by action sequences that are refined where
+they lived longest. A state that some try kept alive for the horizon is viable: that gives a lower bound. A state from
+which no try lived more than a few steps is given up; all others are open. The upper bound counts them as viable. It is
+a bound as far as giving up is right, which is certain for terminal states only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.task import Snapshot, Task
 from adc_wrappers.runs.evaluation import wilson_interval
 
-from .exploration import Exploration, explore, set_stiffness
+from .exploration import Exploration, explore, set_stiffness, take
 from .rollouts import Policy, Tries, lives
 from .witnesses import witnesses
 
@@ -53,7 +53,9 @@ class SearchSettings:
             if getattr(self, name) < 1:
                 raise CurriculumError(f"{name}: expected at least 1, got {getattr(self, name)}.")
         if not 0 <= self.given_up < self.horizon:
-            raise CurriculumError(f"given_up: expected 0 to {self.horizon - 1} (below the horizon), got {self.given_up}.")
+            raise CurriculumError(
+                f"given_up: expected 0 to {self.horizon - 1} (below the horizon), got {self.given_up}."
+            )
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ def estimate_narrowness(
     """Estimate ε at each stiffness.
 
     Args:
-        task: Its number of envs is the number of random episodes, and of tries at a time; gains and envs are overwritten.
+        task: Its number of envs is the number of random episodes, and of tries at a time; gains and envs are
+            overwritten.
         stiffness: K of every joint.
         settings: How hard to try.
         policies: Policies to try beside those that are known for the task.
@@ -125,17 +128,20 @@ def estimate_narrowness(
     report = progress or (lambda text, share: None)
     found = []
     for index, value in enumerate(stiffness):
+
+        def share(part: float, index: int = index, value: float = value) -> None:
+            report(f"K = {value:g}", (index + part) / len(stiffness))
+
         rng = np.random.default_rng(seed)
         set_stiffness(task, value)
         known = [*policies, *witnesses(task)]
-        text = f"K = {value:g}"
-        report(text, index / len(stiffness))
+        share(0.0)
         exploration = explore(task, settings.horizon, rng)
         visited, _ = exploration.sample(settings.states, rng)
-        starts = {name: values[: settings.states] for name, values in exploration.states[0].items()}
+        rows = np.arange(settings.states) % task.backend.num_envs
+        starts = take(exploration.states[0], rows)
         both = {name: np.concatenate((visited[name], starts[name])) for name in visited}
-        steps = index / len(stiffness), 1.0 / len(stiffness)
-        best = save_states(task, both, known, settings, rng, lambda s, steps=steps: report(text, steps[0] + s * steps[1]))
+        best = save_states(task, both, known, settings, rng, share)
         found.append(_result(value, exploration, visited, best, settings))
     return found
 
@@ -152,35 +158,37 @@ def save_states(
     count = len(next(iter(saved.values())))
     best = np.zeros(count, dtype=np.int64)
     solved = np.zeros(count, dtype=bool)
-    knots: NDArray[np.float32] | None = None
-    lived: NDArray[np.int64] | None = None
+    everyone = np.arange(count)
+    knots = _random_knots(task, count, settings, rng)
+    if policies:
+        _note(best, task, saved, _policy_tries(everyone, knots, len(policies)), policies, settings.horizon, solved)
+    left = np.flatnonzero(~solved)
+    knots = knots[left]
     for turn in range(settings.rounds):
-        left = np.flatnonzero(~solved)
         if not len(left):
             break
-        if knots is None or lived is None:
-            knots = _random_knots(task, len(left), settings, rng)
-            if policies:
-                first = _policy_tries(left, knots, len(policies))
-                _note(best, first.owners, lives(task, saved, first, policies, settings.horizon, solved))
-        else:
-            knots = _refined_knots(task, knots[left_of(left, before)], lived[left_of(left, before)], rng)
-        tries = _sequence_tries(left, knots)
-        answer = lives(task, saved, tries, (), settings.horizon, solved)
-        _note(best, tries.owners, answer)
-        lived, before = answer.reshape(knots.shape[:2]), left
+        lived = _note(best, task, saved, _sequence_tries(left, knots), (), settings.horizon, solved)
+        open_rows = ~solved[left]
+        left = left[open_rows]
+        knots = _refined_knots(task, knots[open_rows], lived.reshape(knots.shape[:2])[open_rows], rng)
         if progress is not None:
             progress((turn + 1) / settings.rounds)
     return best
 
 
-def left_of(rows: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where ``rows`` stand in the sorted ``before``."""
-    return np.searchsorted(before, rows)
-
-
-def _note(best: NDArray[np.int64], owners: NDArray[np.int64], answer: NDArray[np.int64]) -> None:
-    np.maximum.at(best, owners, answer)
+def _note(
+    best: NDArray[np.int64],
+    task: Task,
+    saved: Snapshot,
+    tries: Tries,
+    policies: Sequence[Policy],
+    horizon: int,
+    solved: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """Make the tries, and keep the longest life of each state."""
+    answer = lives(task, saved, tries, policies, horizon, solved)
+    np.maximum.at(best, tries.owners, answer)
+    return answer
 
 
 def _policy_tries(states: NDArray[np.int64], knots: NDArray[np.float32], count: int) -> Tries:
@@ -216,7 +224,7 @@ def _refined_knots(
     width = np.asarray(task.action_space.high - task.action_space.low)
     drawn = mean + (spread + 0.02 * width) * rng.standard_normal(knots.shape)
     drawn[:, 0] = chosen[:, 0]
-    return np.clip(drawn, task.action_space.low, task.action_space.high).astype(np.float32)
+    return np.asarray(np.clip(drawn, task.action_space.low, task.action_space.high), dtype=np.float32)
 
 
 def _result(

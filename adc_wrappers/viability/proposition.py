@@ -1,12 +1,12 @@
 """The proof of the paper's proposition, step by step along viable trajectories of the linearized plant.
 
-The proof takes a trajectory that is viable at ω_1 under the command x_d⁽¹⁾ and inverts the cart's equation at ω_2. Putting ẍ of
-the first plant into the inversion, gravity cancels and
+The proof takes a trajectory that is viable at ω_1 under the command x_d⁽¹⁾ and inverts the cart's equation at ω_2.
+Putting ẍ of the first plant into the inversion, gravity cancels and
 
     x_d⁽²⁾ = x + (ω_1/ω_2)² (x_d⁽¹⁾ − x) + 2 ẋ (ω_2 − ω_1) / ω_2²,
 
-a point between x and x_d⁽¹⁾ plus a term in the cart's speed. The proof asks for a margin δ of the first command (A1) and for
-Δ = max |x_d⁽²⁾ − x_d⁽¹⁾| ≤ δ (A2). What it needs is only that |x_d⁽²⁾| stays within the bound.
+a point between x and x_d⁽¹⁾ plus a term in the cart's speed. The proof asks for a margin δ of the first command (A1)
+and for Δ = max |x_d⁽²⁾ − x_d⁽¹⁾| ≤ δ (A2). What it needs is only that |x_d⁽²⁾| stays within the bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MARGINS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)
 
 @dataclass(frozen=True)
 class PairCheck:
-    """The proposition's assumptions and conclusion for one pair of natural frequencies; shares of the sampled states."""
+    """The proposition's assumptions and conclusion for one pair of frequencies; shares of the sampled states."""
 
     low: float
     high: float
@@ -133,10 +133,9 @@ def _with_margins(
     path, commands = np.empty((len(states), count + 1, 4)), np.empty((len(states), count))
     for kernel in nested:  # wider margins later, so that the widest stays
         margin = full.plant.command_limit - kernel.plant.command_limit
-        for replan in (kernel.settings.stage, 1):
-            drive = kernel.drive(states, replan)
-            alive = drive.lowest >= 0.0
-            margins[alive], path[alive], commands[alive] = margin, drive.path[alive], drive.commands[alive]
+        drive = kernel.drive(states)
+        alive = drive.lowest >= 0.0
+        margins[alive], path[alive], commands[alive] = margin, drive.path[alive], drive.commands[alive]
     return margins, path, commands
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +39,11 @@ def lives(
     policies: Sequence[Policy],
     horizon: int,
     solved: NDArray[np.bool_],
-    progress: Callable[[int], Any] | None = None,
 ) -> NDArray[np.int64]:
     """Return the steps that each try lives, at most the horizon; −1 where it was not needed any more.
 
-    An env whose try ends takes the next one from the queue. Once a try has lived to the horizon, its state is solved and its
-    other tries are dropped.
+    An env whose try ends takes the next one from the queue. Once a try has lived to the horizon, its state is solved
+    and its other tries are dropped.
 
     Args:
         task: Its envs are overwritten.
@@ -54,7 +52,6 @@ def lives(
         policies: Policies that the tries name.
         horizon: Policy steps.
         solved: Which states are solved; updated.
-        progress: Called with the number of tries just taken from the queue.
     """
     count, slots = len(tries.owners), task.backend.num_envs
     result = np.full(count, -1, dtype=np.int64)
@@ -68,10 +65,7 @@ def lives(
         if len(taken):
             job[free[: len(taken)]], clock[free[: len(taken)]] = taken, 0
             task.restore(take(saved, tries.owners[taken]), free[: len(taken)])
-        after = int(taken[-1]) + 1 if len(taken) == len(free) and len(taken) else count
-        if progress is not None:
-            progress(after - queue)
-        queue = after
+        queue = count if len(waiting) <= len(free) else int(waiting[len(free)])
         busy = np.flatnonzero(job >= 0)
         if not len(busy):
             return result

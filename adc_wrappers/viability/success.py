@@ -79,8 +79,8 @@ class StartGrid:
     def share(self, inside: NDArray[np.bool_]) -> tuple[float, float]:
         """Return the share of the plane's area that is inside, and what the grid's coarseness makes of it.
 
-        Every cell counts by the share of its corners that are inside. A cell whose corners disagree is cut by the boundary,
-        and the boundary is somewhere in it: half of all such cells is the error.
+        Every cell counts by the share of its corners that are inside. A cell whose corners disagree is cut by the
+        boundary, and the boundary is somewhere in it: half of all such cells is the error.
         """
         corners = inside.reshape(self.points, self.points)
         count = sum(

@@ -30,7 +30,9 @@ def witnesses(task: Task) -> list[Policy]:
 
 
 def cart_regulator(task: CartTask, effort: float = 1.0) -> NDArray[np.float64]:
-    """Return the LQR gain of one policy step about upright, by nudging the task's own physics; its envs are overwritten.
+    """Return the LQR gain of one policy step about upright, by nudging the task's own physics.
+
+    Its envs are overwritten.
 
     Weights are 1 on the cart's position, 0.1 on its velocity, 10 on angles and 1 on their rates.
 
