@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core import CurriculumConfig, CurriculumError
 
 from .deployment import Deployment, ObservationPart
-from .task import Task
+from .task import Snapshot, Task
 
 __all__ = ["CartSettings", "CartTask"]
 
@@ -143,6 +143,16 @@ class CartTask(Task):
         """Put the first cart into a state and return its picture."""
         self.backend.reset(type(self._state)(*(np.array([part]) for part in pose)), np.array([0]))
         return self.render(0)
+
+    def snapshot(self, env_ids: NDArray[np.int64]) -> Snapshot:
+        """Return states and last actions."""
+        return {"state": np.stack(self._state, axis=1)[env_ids], "action": self._action[env_ids]}
+
+    def restore(self, snapshot: Snapshot, env_ids: NDArray[np.int64]) -> None:
+        """Put saved mechanisms into envs."""
+        self.backend.reset(type(self._state)(*snapshot["state"].T), env_ids)
+        self._action[env_ids] = snapshot["action"]
+        self._state = self.backend.state()
 
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return the backend's picture."""

@@ -17,7 +17,10 @@ from .deployment import Deployment
 from .mirror import Mirror
 from .watching import EpisodeMonitor
 
-__all__ = ["Task"]
+__all__ = ["Snapshot", "Task"]
+
+Snapshot = dict[str, NDArray[np.float64]]
+"""Saved envs: arrays by name, each with one row per env."""
 
 
 class Task(ABC):
@@ -90,6 +93,14 @@ class Task(ABC):
             f"{type(self).__name__} does not say how its policies are run elsewhere. Implement deployment() to export "
             "them, or pass deployment= to export_policy()."
         )
+
+    def snapshot(self, env_ids: NDArray[np.int64]) -> Snapshot:
+        """Return all that decides how chosen envs go on under given actions, gains aside."""
+        raise BackendError(f"{type(self).__name__} cannot be saved: it has no snapshot() and restore().")
+
+    def restore(self, snapshot: Snapshot, env_ids: NDArray[np.int64]) -> None:
+        """Put row i of a snapshot into env ``env_ids[i]``; rows may come from any env and be used many times."""
+        raise BackendError(f"{type(self).__name__} cannot be restored: it has no snapshot() and restore().")
 
     @abstractmethod
     def render(self, env_id: int) -> NDArray[np.uint8]:

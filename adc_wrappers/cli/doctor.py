@@ -28,6 +28,8 @@ _PARTS = (
     ("imageio_ffmpeg", "imageio-ffmpeg", "viz", "MP4"),
     ("PIL", "pillow", "viz", "GIF, and drawings of the analytic cart-pole"),
     ("pygame", "pygame", "viz", "windows"),
+    ("numba", "numba", "viability", "adc viability, narrowness and advise"),
+    ("scipy", "scipy", "viability", "adc viability, narrowness and advise"),
     ("viser", "viser", "view", "adc view in the browser"),
     ("onnx", "onnx", "export", "policy files"),
     ("onnxruntime", "onnxruntime", "export", "running policy files"),

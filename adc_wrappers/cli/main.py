@@ -13,15 +13,18 @@ from rich.console import Console
 from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError, did_you_mean
 from adc_wrappers.runs import CheckpointError, RunFolderError
 
+from .advise import Advise
 from .doctor import Doctor
 from .envs import Envs
 from .evaluate import Evaluate
 from .export import Export
 from .feasible import Feasible
+from .narrowness import NarrownessCommand
 from .play import Play
 from .plot import Plot
 from .select_k0 import SelectK0
 from .train import Train
+from .viability import Viability
 from .view import View
 
 __all__ = ["main"]
@@ -35,6 +38,9 @@ COMMANDS: dict[str, Any] = {
     "export": Export,
     "feasible": Feasible,
     "select-k0": SelectK0,
+    "viability": Viability,
+    "narrowness": NarrownessCommand,
+    "advise": Advise,
     "envs": Envs,
     "doctor": Doctor,
 }

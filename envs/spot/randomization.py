@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart
+from adc_wrappers.backends.base import BackendError, RobotBackend, RobotParameters, RobotStart
 
 from .feet import touchdown_height
 
@@ -54,6 +54,26 @@ class SpotRandomization:
         """Return the parameters of every env, for ``info``; only what is randomized."""
         values = {"friction": self.friction, "mass": self.mass, "delay": self.delay.astype(np.float64)}
         return {name: value.copy() for name, value in values.items() if name in self._kinds}
+
+    def save(self, env_ids: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        """Return the lasting parameters of chosen envs."""
+        for kind in ("push", "delay"):
+            if kind in self._kinds:
+                raise BackendError(
+                    f"a Spot that is randomized by {kind!r} cannot be saved: what comes next does not follow from its "
+                    f"state. Leave it out, as in randomize={[k for k in KINDS if k not in ('push', 'delay')]}."
+                )
+        return {"friction": self.friction[env_ids], "mass": self.mass[env_ids]}
+
+    def load(self, values: Mapping[str, NDArray[np.float64]], env_ids: NDArray[np.int64]) -> None:
+        """Give chosen envs saved parameters."""
+        if "friction" in self._kinds:
+            self.friction[env_ids] = values["friction"]
+            self._backend.set_parameters(RobotParameters(friction=values["friction"]), env_ids)
+        if "mass" in self._kinds:
+            self.mass[env_ids] = values["mass"]
+            self._backend.set_parameters(RobotParameters(base_mass_offset=values["mass"]), env_ids)
+        self._drawn[env_ids] = True
 
     def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
         """Begin episodes: parameters that are drawn once or at a reset, the next push, and the start state."""

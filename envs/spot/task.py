@@ -8,14 +8,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import RobotBackend
+from adc_wrappers.backends.base import RobotBackend, RobotStart
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.envs.deployment import Deployment
-from adc_wrappers.envs.task import Task
+from adc_wrappers.envs.task import Snapshot, Task
 
 from .failures import StandMonitor
 from .fall_cost import FallCost
+from .feet import rotate
 from .layout import observation_layout
 from .poses import robot_poses, start_at
 from .randomization import SpotRandomization
@@ -173,6 +174,21 @@ class SpotStandTask(Task):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore it."""
         self._fall_cost.load_state_dict(state)
+
+    def snapshot(self, env_ids: NDArray[np.int64]) -> Snapshot:
+        """Return pose, motion, last action and physical parameters; refuses what is random or still under way."""
+        state = self.backend.state()
+        world = rotate(state.base_quaternion, state.base_linear_velocity[:, np.newaxis])[:, 0]
+        parts = (state.base_position, state.base_quaternion, world, state.base_angular_velocity)
+        start = RobotStart(*parts, state.joint_positions, state.joint_velocities)
+        values = {name: part[env_ids] for name, part in start._asdict().items()}
+        return {**values, "action": self._action[env_ids], **self._randomization.save(env_ids)}
+
+    def restore(self, snapshot: Snapshot, env_ids: NDArray[np.int64]) -> None:
+        """Put saved robots into envs; torques and contacts read zero until the next step, as after a reset."""
+        self._randomization.load(snapshot, env_ids)
+        self.backend.reset(RobotStart(*(snapshot[name] for name in RobotStart._fields)), env_ids)
+        self._action[env_ids] = snapshot["action"]
 
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return the backend's picture."""
