@@ -44,6 +44,9 @@ class Task(ABC):
     adc_config: CurriculumConfig
     """The curriculum that the task recommends."""
 
+    training: bool = True
+    """Whether what eases in training may go on easing; False while a policy is evaluated."""
+
     mirror: Mirror | None = None
     """How the task looks in a mirror, if its left and right are alike."""
 

@@ -135,7 +135,7 @@ class SpotStandTask(Task):
             angular_axes=self._angular_axes,
             policy_step=self.policy_step,
         )
-        if self._fall_cost.eases:
+        if self.training and self._fall_cost.eases:
             self._fall_cost.note(self.holds())
         return {
             name: (-self._fall_cost.now if name == "fall" else self._weights[name]) * value
