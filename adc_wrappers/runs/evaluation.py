@@ -156,13 +156,11 @@ def evaluate(
     """
     if episodes < 1:
         raise ValueError(f"episodes: expected at least 1, got {episodes}.")
-    task = getattr(envs.unwrapped, "task", None)
-    if task is not None:
-        task.training = False
     pinned = ActuatorCurriculumVectorWrapper(envs, config, training=False)
     own = envs.unwrapped if isinstance(envs.unwrapped, TaskVectorEnv) else None
     log = EpisodeLog(envs.num_envs, episodes, None if own is None else own.task)
     if own is not None:
+        own.task.training = False
         own.watchers.append(log)
     try:
         observation, _ = pinned.reset(seed=seed)
