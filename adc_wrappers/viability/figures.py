@@ -104,7 +104,7 @@ def draw_narrowness(task: str, found: Sequence[Narrowness], path: Path, kernel: 
         stiffness, upper, [0 * upper, ends[:, 1] - upper], fmt="v-", color="#9bb8d3", capsize=2, label="not given up"
     )
     if kernel is not None:
-        right.plot(stiffness, kernel, "s", ms=5, mfc="none", color="#c2571a", label="kernel")
+        right.plot(stiffness, kernel, "s", ms=9, mfc="none", color="#c2571a", label="kernel", zorder=5)
     right.set(xlabel="stiffness K", ylabel="ε: viable share of visited states", ylim=(0, 1))
     right.legend(frameon=False, fontsize=8)
     return _save(plt, figure, (left, right), path)
