@@ -135,17 +135,15 @@ def measure_kernel(points: int, accuracy: str) -> list[str]:
     error = abs(share - truth)
     name = f"hj_reachability, {points}⁴, `{accuracy}`"
     rows.append(f"| {name} | {cost.wall:.1f} | {cost.cpu:.1f} | {share:.3f} | {error:.3f} |")
-    same, finest = (
-        costs[-1],
-        min((item for item in costs if item[1] <= error), key=lambda item: item[0].cpu, default=None),
-    )
+    same = costs[-1]
+    equal = min((item for item in costs if item[1] <= error), key=lambda item: item[0].cpu, default=None)
     text = (
         f"On equal grids ours takes **{cost.cpu / same[0].cpu:.0f} ×** less CPU time ({cost.wall / same[0].wall:.0f} × "
         f"less wall time), and its error is {same[1]:.3f} against {error:.3f}."
     )
     if equal is not None:
         text += (
-            f" At equal accuracy, which is the cheapest of our grids above whose error is not larger than theirs, it is "
+            " At equal accuracy, with the cheapest of our grids above whose error is not larger than theirs, it is "
             f"{cost.cpu / equal[0].cpu:.0f} × ({cost.wall / equal[0].wall:.0f} ×)."
         )
     return [
