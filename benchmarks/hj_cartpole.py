@@ -1,7 +1,7 @@
 """The cart-pole's kernel by hj_reachability, on the same coordinates and the same admissible set as ours.
 
-hj_reachability solves the Hamilton-Jacobi equation in continuous time; commands are not held. Its grid reaches a tenth beyond
-the admissible set, so that the level can be negative on it.
+hj_reachability solves the Hamilton-Jacobi equation in continuous time; commands are not held. Its grid reaches a tenth
+beyond the admissible set, so that the level can be negative on it.
 """
 
 from __future__ import annotations
