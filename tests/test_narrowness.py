@@ -189,7 +189,7 @@ def test_advise_prints_reasons_and_a_command(tmp_path, capsys):
     words = ["advise", "double-cartpole", "--stiffness", "4", "100", "--out", str(tmp_path), *FEW]
     assert main(words) == 0
     text = capsys.readouterr().out
-    assert "K_0" in text and "L_min" in text and "adc train double-cartpole --start-stiffness" in text
+    assert "K_0" in text and "L_min" in text and "adc train double-cartpole --curriculum.start-stiffness" in text
     assert (tmp_path / "advice.csv").is_file()
 
 

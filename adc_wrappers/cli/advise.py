@@ -51,8 +51,8 @@ class Advise:
         for reason in advice.reasons:
             console.print(f"- {reason}", markup=False)
         console.print(
-            f"adc train {self.task} --start-stiffness {advice.start_stiffness:g} --length-min {advice.length_min:.0f} "
-            f"--length-max {advice.length_max:.0f}"
+            f"adc train {self.task} --curriculum.start-stiffness {advice.start_stiffness:g} "
+            f"--curriculum.length-min {advice.length_min:.0f} --curriculum.length-max {advice.length_max:.0f}"
         )
         folder = self.out or Path(f"runs/advice-{self.task}")
         for path in [
