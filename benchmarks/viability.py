@@ -178,6 +178,7 @@ def main() -> None:
             f"Command: `python benchmarks/viability.py --write --points {arguments.points} --trajectories "
             f"{arguments.trajectories}`, seed {arguments.seed}, {time.perf_counter() - begin:.0f} s, commit "
             f"{source_commit()}. {versions}, Python {platform.python_version()}, {platform.machine()}."
+            " Wall seconds depend on what else the machine does; CPU seconds, of all threads together, hardly do."
         )
         text = "\n\n".join(["# Viability", command, *parts])
         Path(__file__).with_suffix(".md").write_text(text + "\n")

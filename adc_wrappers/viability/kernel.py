@@ -3,7 +3,7 @@
 The grid's fourth axis is not θ̇ but the unstable coordinate ``e = w·s``, where w is the left eigenvector of the
 linearized closed loop's unstable eigenvalue μ, scaled so that ``ė = μ (e ∓ x_d / x̄_d)``. No bounded command can bring
 the linearized pole back from |e| > 1, at any horizon; and the kernel, a sliver in (x, ẋ, θ, θ̇), fills most of the box
-in (x, ẋ, θ, e). A grid along θ̇ with the same number of points overestimates the kernel by half.
+in (x, ẋ, θ, e).
 
 The grid's value has an interpolation error. So membership can also be *verified*: drive the state by the value, with
 the exact dynamics; what stays inside the box for the horizon is viable, whatever the grid.
