@@ -45,7 +45,7 @@ class Task(ABC):
     """The curriculum that the task recommends."""
 
     training: bool = True
-    """Whether what eases in training may go on easing; False while a policy is evaluated."""
+    """Whether what eases in training goes on easing; False while a policy is evaluated, by what it eases to."""
 
     mirror: Mirror | None = None
     """How the task looks in a mirror, if its left and right are alike."""

@@ -141,6 +141,8 @@ def test_a_resumed_run_keeps_its_settings(tmp_path, capsys):
     assert "a resumed run keeps its settings" in capsys.readouterr().err
     assert adc("train", "cartpole", "--out", run, "--resume", "--seed", 5) == 1
     assert "seed: was 0, asked 5" in capsys.readouterr().err
+    assert adc("train", "cartpole", "--out", run, "--resume", "--recipe", "paper") == 1
+    assert "recipe: was None, asked 'paper'" in capsys.readouterr().err
 
 
 def test_a_run_that_exists_is_not_replaced_unless_told(tmp_path, capsys):

@@ -57,9 +57,9 @@ def test_a_fall_is_charged_at_the_present_cost():
     assert task.reward_terms()["fall"].tolist() == [-10.0, -10.0]
     assert task.state_dict()["stance_share"] < 1.0  # nobody is in the stance, so it goes up again
     task.training = False
-    share = task.state_dict()["stance_share"]
-    task.reward_terms()
-    assert task.state_dict()["stance_share"] == share  # but not while a policy is evaluated
+    task.load_state_dict({"stance_share": 0.1})
+    assert task.reward_terms()["fall"].tolist() == [-10.0, -10.0]  # a policy is evaluated by the late cost
+    assert task.state_dict()["stance_share"] == 0.1
 
 
 def test_a_fall_costs_what_the_settings_say():

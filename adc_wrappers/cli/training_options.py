@@ -71,7 +71,7 @@ class TrainingOptions:
             ppo_changes["total_steps"] = self.steps
         if self.num_envs is not None:
             ppo_changes["num_envs"] = self.num_envs
-        names = ("backend", "trainer", "workers", "checkpoint_every")
+        names = ("backend", "recipe", "trainer", "workers", "checkpoint_every")
         changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.trainer == "rsl_rl" and self.workers is None:
             changes["workers"] = "batch"

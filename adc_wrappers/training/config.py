@@ -30,6 +30,9 @@ class TrainConfig:
     backend: str
     """Engine."""
 
+    recipe: str | None = None
+    """Name of the recipe that it began from; None is the task's own."""
+
     trainer: str = "sb3"
     """Which adapter trains, of :data:`TRAINERS`."""
 

@@ -155,6 +155,7 @@ def default_config(
     return TrainConfig(
         task=task,
         backend=backend,
+        recipe=recipe,
         trainer=chosen.trainer,
         workers=chosen.workers,
         seed=seed,

@@ -137,10 +137,8 @@ class SpotStandTask(Task):
         )
         if self.training and self._fall_cost.eases:
             self._fall_cost.note(self.holds())
-        return {
-            name: (-self._fall_cost.now if name == "fall" else self._weights[name]) * value
-            for name, value in raw.items()
-        }
+        fall_cost = self._fall_cost.now if self.training else self._fall_cost.late
+        return {name: (-fall_cost if name == "fall" else self._weights[name]) * value for name, value in raw.items()}
 
     def terminated(self) -> NDArray[np.bool_]:
         """Return which robots touch the ground with a link that must not."""
