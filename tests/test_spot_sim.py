@@ -23,7 +23,8 @@ from adc_wrappers import make_env
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE
 from adc_wrappers.core.actuators import damping_for
-from adc_wrappers.spot_sim import PracticeRobot, PracticeRobotError
+from adc_wrappers.spot_sim import PracticeRobot, PracticeRobotError, PracticeSettings
+from adc_wrappers.spot_sim.server import PracticeServer
 
 
 @pytest.fixture
@@ -42,7 +43,6 @@ def client(robot):
 
 def test_a_session_from_login_to_confirmed_power_off():
     """In its own process, as users run it."""
-    before = threading.active_count()
     with PracticeRobot(clock="lockstep", seed=0) as practice:
         assert practice.status()["motors"] == "off" and practice.status()["mode"] == "off"
         client = Client(practice)
@@ -81,7 +81,6 @@ def test_a_session_from_login_to_confirmed_power_off():
     assert not practice.running and not folder.exists()
     with socket.socket() as listener:  # nobody listens there any more
         listener.bind(("127.0.0.1", port))
-    assert threading.active_count() <= before + 1  # the SDK's channels may keep one thread of gRPC
     with pytest.raises(PracticeRobotError, match="has ended"):
         practice.status()
 
@@ -112,7 +111,21 @@ def test_it_listens_on_loopback_only(robot):
 
 def test_a_taken_port_is_refused(robot):
     with pytest.raises(PracticeRobotError, match="taken"):
-        PracticeRobot(port=robot.port)
+        PracticeServer(PracticeSettings(), "password", robot.port)
+
+
+def test_no_thread_of_the_robot_outlives_it(tmp_path):
+    robot = LocalRobot(tmp_path)
+    client = Client(robot).drive()
+    client.step()
+    ours = ("practice robot", "service", "joint commands")
+    assert any(thread.name.startswith(ours) for thread in threading.enumerate())
+    robot.close()  # in the middle of everything
+    left = [thread.name for thread in threading.enumerate() if thread.name.startswith(ours)]
+    client.exits.pop_all()  # its robot is gone: nothing to return or to stop but its own threads
+    client.outgoing.put(None)
+    client.reader.join()
+    assert left == []
 
 
 @pytest.mark.parametrize("seed", [0, 1])
