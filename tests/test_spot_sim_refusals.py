@@ -9,7 +9,7 @@ pytest.importorskip("cryptography")
 
 from bosdyn.client import InvalidLoginError, UnauthenticatedError
 from bosdyn.client.auth import InvalidTokenError
-from bosdyn.client.estop import EstopClient, EstopEndpoint
+from bosdyn.client.estop import EstopClient, EstopEndpoint, IncorrectChallengeResponseError
 from bosdyn.client.exceptions import LeaseUseError
 from bosdyn.client.lease import LeaseClient, NoSuchLease, ResourceAlreadyClaimedError
 from bosdyn.client.power import EstoppedError
@@ -216,11 +216,37 @@ def test_a_joint_that_is_too_fast_is_a_fault(robot, driving):
     assert robot.status()["behavior_faults"] == ["hardware"] and robot.status()["mode"] == "fault"
 
 
-def test_an_estop_that_goes_silent_settles_and_cuts(robot, client):
-    endpoint = EstopEndpoint(client.robot.ensure_client(EstopClient.default_service_name), "tester", 1.5)
+@pytest.mark.parametrize(("silence", "seen"), [(31.0, "settle_then_cut"), (40.0, "cut")])
+def test_an_estop_that_goes_silent_settles_and_cuts(robot, client, silence, seen):
+    endpoint = EstopEndpoint(client.robot.ensure_client(EstopClient.default_service_name), "tester", 30.0)
     endpoint.force_simple_setup()
     endpoint.allow()
-    client.stand()  # may take longer than the timeout on a slow computer: then it is cut already
+    client.stand()
+    with robot.server.robot.lock:
+        robot.server.robot.estops.endpoints[0].heard -= silence
+    assert robot.status()["estop"] == seen
     while robot.status()["motors"] != "off":
         client.robot.ensure_client("robot-state").get_robot_state()
     assert client.robot.is_estopped()
+    with pytest.raises(EstoppedError):
+        client.robot.power_on(update_frequency=20)
+
+
+def test_a_wrong_answer_to_the_estops_challenge_does_not_count(robot, client):
+    estops = client.robot.ensure_client(EstopClient.default_service_name)
+    endpoint = EstopEndpoint(estops, "tester", 30.0)
+    endpoint.force_simple_setup()
+    endpoint.set_challenge(12345)
+    with pytest.raises(IncorrectChallengeResponseError):
+        endpoint.allow()
+    assert client.robot.is_estopped()
+    endpoint.allow()
+    assert not client.robot.is_estopped()
+
+
+def test_a_lease_whose_holder_is_silent_is_stale(robot, driving):
+    with robot.server.robot.lock:
+        robot.server.robot.leases._sign_of_life -= 100.0
+        robot.server.robot.watch()
+    assert driving.ending() == INACTIVE
+    assert robot.status()["mode"] == "stand"
