@@ -1,0 +1,101 @@
+"""The practice robot's own process: it obeys lines of JSON on its standard input and ends with it.
+
+This channel is not the robot's: clients of the twelve services cannot see it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO
+
+import numpy as np
+
+from adc_wrappers.backends.base import RobotStart
+from adc_wrappers.core.errors import BackendError, MissingExtraError
+
+from .settings import PracticeSettings
+
+__all__ = ["main"]
+
+
+class ControlChannel:
+    """Carries out requests of the process that started the robot.
+
+    Args:
+        server: The running robot.
+    """
+
+    def __init__(self, server: Any) -> None:
+        from .film import Film
+
+        self._server = server
+        self._film = Film(server.robot)
+
+    def answer(self, request: dict[str, Any]) -> Any:
+        """Carry out a request and return its result."""
+        calls: dict[str, Callable[..., Any]] = {
+            "inject": self._inject,
+            "status": self._status,
+            "place": self._place,
+            "frame": self._film.frame,
+            "start_film": self._film.start,
+            "save_film": self._film.save,
+        }
+        name = request.pop("call")
+        return calls[name](**request)
+
+    def _inject(self, name: str, parameters: dict[str, Any], after: float) -> None:
+        with self._server.robot.lock:
+            self._server.faults.inject(name, parameters, after)
+
+    def _place(self, start: list[list[list[float]]]) -> None:
+        with self._server.robot.lock:
+            self._server.robot.place(RobotStart(*(np.array(part, dtype=np.float64) for part in start)))
+
+    def _status(self) -> dict[str, Any]:
+        from .status import describe
+
+        with self._server.robot.lock:
+            return describe(self._server.robot)
+
+    def close(self) -> None:
+        """Release the camera."""
+        self._film.close()
+
+
+def main() -> int:
+    """Run a practice robot until standard input ends."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not disturb the answers
+    try:
+        order = json.loads(sys.stdin.readline())
+        from .server import PracticeServer
+
+        server = PracticeServer(PracticeSettings.make(order["settings"]), order["password"], order["port"])
+    except (BackendError, MissingExtraError) as error:
+        _write(answers, {"error": str(error)})
+        return 1
+    channel = ControlChannel(server)
+    try:
+        _write(answers, {"result": {"port": server.port, "authority": server.authority.decode()}})
+        for line in sys.stdin:
+            try:
+                _write(answers, {"result": channel.answer(json.loads(line))})
+            except BackendError as error:
+                _write(answers, {"error": str(error)})
+    finally:
+        server.close()
+        channel.close()
+    return 0
+
+
+def _write(answers: TextIO, answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

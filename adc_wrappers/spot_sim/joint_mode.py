@@ -1,0 +1,179 @@
+"""Joint mode: which commands are taken, when they lose their force, and what they cost in time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .clock import SECOND
+from .command_stream import CommandStream, StreamStatus
+from .motion import JointCommand, JointControl
+from .readings import Reading
+
+if TYPE_CHECKING:
+    from .robot import SimulatedSpot
+
+__all__ = ["FARTHEST_END", "JointMode"]
+
+FARTHEST_END = 10 * SECOND
+"""How far ahead the end of a command may be."""
+
+_GRACE = SECOND  # joint mode without commands, or commands without joint mode
+_GRACE_MESSAGES = 200  # the same in lockstep, where time stands still
+_UNDATED = 5 * SECOND  # how late a command may be in lockstep before joint mode, see accept
+
+
+class JointMode:
+    """The commands of one stream at a time.
+
+    Args:
+        robot: Whose joints.
+    """
+
+    def __init__(self, robot: SimulatedSpot) -> None:
+        self._robot = robot
+        self.stream: CommandStream | None = None
+        """The open stream."""
+        self.last_key = 0
+        """Key of the last command that was received, as the state stream shows it."""
+        self.last_received = 0
+        """Its stamp."""
+        self.failed = False
+        """Whether joint mode ended by itself, for the feedback."""
+        self._entered = 0
+        self._loss = (0, 0.0)
+        self._rng = np.random.default_rng(robot.settings.seed + 1)
+
+    @property
+    def active(self) -> bool:
+        """Whether the robot is in joint mode."""
+        return isinstance(self._robot.motion, JointControl)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether a stream is open."""
+        return self.stream is not None and not self.stream.ended
+
+    def lose(self, until: int, probability: float) -> None:
+        """Lose commands until a time of the simulation, ns."""
+        self._loss = (until, probability)
+
+    def open(self, stream: CommandStream) -> bool:
+        """Take a stream if there is no other; return whether it was taken."""
+        if self.streaming:
+            return False
+        stream.opened = self._robot.elapsed
+        self.stream = stream
+        return True
+
+    def close(self, stream: CommandStream) -> None:
+        """A stream is over, whoever ended it: without commands joint mode ends in the stock stand."""
+        stream.end(StreamStatus.STATUS_OK)
+        if self.stream is stream:
+            self.stream = None
+            if self.active and stream.received:
+                self._fall_back()
+
+    def break_off(self) -> None:
+        """End the stream without an answer."""
+        if self.stream is not None:
+            self.stream.break_off()
+
+    def enter(self) -> None:
+        """Joint mode has begun; a command that is already there acts at once."""
+        self.failed = False
+        self._entered = self._robot.elapsed
+        if self.stream is not None and self.stream.latest is not None:
+            command = self.stream.latest
+            if self._robot.settings.lockstep:
+                least = self._robot.clock.now() + 2 * round(self._robot.settings.step * SECOND)
+                command = command._replace(end=max(command.end, least))
+            self._apply(command, new=True)
+
+    def leave(self) -> None:
+        """Joint mode is over because something else begins."""
+        self.failed = True
+        if self.stream is not None:
+            self.stream.end(StreamStatus.STATUS_INACTIVE, "joint control was ended by the robot or another command")
+
+    def forget(self, reading: Reading) -> None:
+        """The robot was put elsewhere: hold there until the next command."""
+        self._robot.motion = JointControl(reading)
+        self._entered = self._robot.elapsed
+
+    def accept(self, stream: CommandStream, command: JointCommand) -> None:
+        """Take a command, or end its stream.
+
+        In lockstep time runs by itself outside joint mode, so nobody can date a first command well: it may be late by
+        some seconds. It acts for two steps at least once joint mode begins.
+        """
+        robot = self._robot
+        now = robot.clock.now()
+        late = now - command.end
+        undated = robot.settings.lockstep and not self.active
+        if late >= (_UNDATED if undated else 0):
+            self.refuse(stream, StreamStatus.STATUS_EXPIRED, f"end_time passed {late / SECOND:.3f} s ago")
+            return
+        if -late > FARTHEST_END:
+            self.refuse(
+                stream, StreamStatus.STATUS_TOO_DISTANT, f"end_time is {-late / SECOND:.3f} s ahead, at most 10"
+            )
+            return
+        new = stream.latest is None or command.key == 0 or command.key != stream.latest.key
+        if self._is_lost():
+            if new and self.active and robot.settings.lockstep:
+                robot.advance()
+            return
+        stream.latest = command
+        stream.received += 1
+        self.last_key, self.last_received = command.key, now
+        if self.active:
+            self._apply(command, new)
+        else:
+            self._wait(stream)
+
+    def _is_lost(self) -> bool:
+        until, probability = self._loss
+        return self._robot.elapsed < until and bool(self._rng.random() < probability)
+
+    def _apply(self, command: JointCommand, new: bool) -> None:
+        motion = self._robot.motion
+        if isinstance(motion, JointControl):
+            motion.command = command
+        if new and self._robot.settings.lockstep:
+            self._robot.advance()
+
+    def _wait(self, stream: CommandStream) -> None:
+        """A command outside joint mode: it may come a little before."""
+        stream.waiting += 1
+        waited = self._robot.elapsed - stream.opened
+        lockstep = self._robot.settings.lockstep
+        if stream.waiting > _GRACE_MESSAGES if lockstep else waited > _GRACE:
+            stream.end(StreamStatus.STATUS_INACTIVE, "the robot is not in joint control; send a joint_command first")
+
+    def refuse(self, stream: CommandStream, status: StreamStatus, message: str) -> None:
+        """End a stream because of what came in it; joint mode ends with it."""
+        stream.end(status, message)
+        if self.active:
+            self._fall_back()
+
+    def check(self, reading: Reading) -> None:
+        """After a physics step: has the command lost its force, does a joint move too fast?"""
+        motion = self._robot.motion
+        if not isinstance(motion, JointControl):
+            return
+        command = motion.command
+        if command is None:
+            if not self._robot.settings.lockstep and reading.elapsed - self._entered > _GRACE:
+                self._fall_back()
+        elif self._robot.clock.stamp(reading.elapsed) >= command.end:
+            if self.stream is not None:
+                self.stream.end(StreamStatus.STATUS_EXPIRED, "no newer command came before end_time")
+            self._fall_back()
+        elif command.speed_limit is not None and np.abs(reading.velocities).max() > command.speed_limit:
+            self._robot.raise_fault("hardware")
+
+    def _fall_back(self) -> None:
+        """The stock controller takes over, from whatever posture."""
+        self._robot.stand()

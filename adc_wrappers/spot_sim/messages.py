@@ -1,0 +1,174 @@
+"""The robot's state in Boston Dynamics' messages: the streamed one and the one on request."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.backends.spot_model import JOINT_NAMES, foot_positions
+
+from .estops import StopLevel
+from .motion import ARM_JOINTS
+from .readings import Reading, rotation
+from .robot import Mode, SimulatedSpot
+from .wire import geometry_pb2, robot_state_pb2, set_time, timestamp
+
+__all__ = ["streamed_state", "whole_state"]
+
+_Array = NDArray[np.float64]
+
+_NAMES = tuple(name.replace("_", ".") for name in JOINT_NAMES)
+_CONTACT = {True: robot_state_pb2.FootState.CONTACT_MADE, False: robot_state_pb2.FootState.CONTACT_LOST}
+_CAUSES = {
+    "unknown": robot_state_pb2.BehaviorFault.CAUSE_UNKNOWN,
+    "fall": robot_state_pb2.BehaviorFault.CAUSE_FALL,
+    "hardware": robot_state_pb2.BehaviorFault.CAUSE_HARDWARE,
+    "lease_timeout": robot_state_pb2.BehaviorFault.CAUSE_LEASE_TIMEOUT,
+}
+_STATES = {
+    Mode.OFF: robot_state_pb2.BehaviorState.STATE_NOT_READY,
+    Mode.SIT: robot_state_pb2.BehaviorState.STATE_NOT_READY,
+    Mode.STAND: robot_state_pb2.BehaviorState.STATE_STANDING,
+    Mode.JOINT: robot_state_pb2.BehaviorState.STATE_STANDING,
+    Mode.FAULT: robot_state_pb2.BehaviorState.STATE_NOT_READY,
+}
+
+
+def streamed_state(robot: SimulatedSpot, reading: Reading) -> Any:
+    """Return the message of the state stream. Its header has no ``error``, as a robot's has none."""
+    message = robot_state_pb2.RobotStateStreamResponse()
+    stamp = robot.clock.stamp(reading.elapsed)
+    time = timestamp(stamp)
+    message.header.request_received_timestamp.CopyFrom(time)
+    message.header.response_timestamp.CopyFrom(time)
+    joints = message.joint_states
+    joints.acquisition_timestamp.CopyFrom(time)
+    positions, velocities, loads = _joints(robot, reading)
+    joints.position.extend(positions.tolist())
+    joints.velocity.extend(velocities.tolist())
+    joints.load.extend(loads.tolist())
+    turn, position, velocity, spin = _in_odometry(robot, reading)
+    kinematic = message.kinematic_state
+    kinematic.acquisition_timestamp.CopyFrom(time)
+    for pose in (kinematic.odom_tform_body, kinematic.vision_tform_body):
+        _set_vector(pose.position, position)
+        _set_quaternion(pose.rotation, turn)
+    for motion in (kinematic.velocity_of_body_in_odom, kinematic.velocity_of_body_in_vision):
+        _set_vector(motion.linear, velocity)
+        _set_vector(motion.angular, spin)
+    inertial = message.inertial_state
+    inertial.packet_rate = 333.0
+    inertial.identifier, inertial.mounting_link_name = "imu", "body"
+    packet = inertial.packets.add()
+    packet.timestamp.CopyFrom(time)
+    _set_vector(packet.acceleration_rt_odom_in_link_frame, reading.specific_force)
+    _set_vector(packet.angular_velocity_rt_odom_in_link_frame, reading.base_turning)
+    _set_quaternion(packet.odom_rot_link, turn)
+    message.contact_states.extend([_CONTACT[bool(foot)] for foot in reading.feet])
+    if robot.joint_mode.last_key:
+        message.last_command.user_command_key = robot.joint_mode.last_key
+        set_time(message.last_command.received_timestamp, robot.joint_mode.last_received)
+    return message
+
+
+def whole_state(robot: SimulatedSpot) -> Any:
+    """Return the state on request: power, battery, faults, E-stop, joints by name."""
+    reading = robot.physics.reading
+    state = robot_state_pb2.RobotState()
+    time = timestamp(robot.clock.now())
+    power = state.power_state
+    power.timestamp.CopyFrom(time)
+    power.motor_power_state = robot_state_pb2.PowerState.MotorPowerState.Value(
+        f"MOTOR_POWER_STATE_{robot.motors.value}"
+    )
+    power.shore_power_state = robot_state_pb2.PowerState.SHORE_POWER_STATE_OFF
+    power.robot_power_state = robot_state_pb2.PowerState.ROBOT_POWER_STATE_ON
+    power.locomotion_charge_percentage.value = robot.battery
+    battery = state.battery_states.add(identifier="practice", status=robot_state_pb2.BatteryState.STATUS_DISCHARGING)
+    battery.timestamp.CopyFrom(time)
+    battery.charge_percentage.value = robot.battery
+    battery.temperatures.append(30.0)
+    free = robot.estops.level is StopLevel.NONE
+    stop = state.estop_states.add(name="software_estop", type=robot_state_pb2.EStopState.TYPE_SOFTWARE)
+    stop.timestamp.CopyFrom(time)
+    stop.state = robot_state_pb2.EStopState.STATE_NOT_ESTOPPED if free else robot_state_pb2.EStopState.STATE_ESTOPPED
+    for fault in robot.faults:
+        state.behavior_fault_state.faults.add(
+            behavior_fault_id=fault.number, onset_timestamp=timestamp(fault.stamp), cause=_CAUSES[fault.cause],
+            status=robot_state_pb2.BehaviorFault.STATUS_CLEARABLE,
+        )  # fmt: skip
+    _add_kinematics(robot, reading, state.kinematic_state)
+    places = foot_positions(reading.positions)
+    for place, touches in zip(places, reading.feet, strict=True):
+        foot = state.foot_state.add(contact=_CONTACT[bool(touches)])
+        _set_vector(foot.foot_position_rt_body, place)
+    if robot.arm:
+        state.manipulator_state.stow_state = robot_state_pb2.ManipulatorState.STOWSTATE_STOWED
+    moving = robot.mode in (Mode.SIT, Mode.STAND) and not robot.settled
+    transition = robot_state_pb2.BehaviorState.STATE_TRANSITION
+    state.behavior_state.state = transition if moving else _STATES[robot.mode]
+    return state
+
+
+def _add_kinematics(robot: SimulatedSpot, reading: Reading, kinematic: Any) -> None:
+    kinematic.acquisition_timestamp.CopyFrom(timestamp(robot.clock.stamp(reading.elapsed)))
+    names = (*_NAMES, *(f"arm0.{name}" for name in ARM_JOINTS)) if robot.arm else _NAMES
+    for name, position, velocity, load in zip(names, *_joints(robot, reading), strict=True):
+        joint = kinematic.joint_states.add(name=name)
+        joint.position.value, joint.velocity.value, joint.load.value = position, velocity, load
+    turn, position, velocity, spin = _in_odometry(robot, reading)
+    for motion in (kinematic.velocity_of_body_in_odom, kinematic.velocity_of_body_in_vision):
+        _set_vector(motion.linear, velocity)
+        _set_vector(motion.angular, spin)
+    tree = kinematic.transforms_snapshot.child_to_parent_edge_map
+    inverse = np.array([turn[0], -turn[1], -turn[2], -turn[3]])
+    back = -rotation(inverse) @ position
+    for name in ("odom", "vision"):
+        edge = tree[name]
+        edge.parent_frame_name = "body"
+        _set_vector(edge.parent_tform_child.position, back)
+        _set_quaternion(edge.parent_tform_child.rotation, inverse)
+    tree["body"].parent_tform_child.rotation.w = 1.0
+
+
+def _joints(robot: SimulatedSpot, reading: Reading) -> tuple[_Array, _Array, _Array]:
+    """Return positions, velocities and loads as measured, the arm's included."""
+    settings = robot.settings
+    positions, velocities = reading.positions, reading.velocities
+    if settings.position_noise:
+        positions = positions + robot.noise.normal(0.0, settings.position_noise, positions.shape)
+    if settings.velocity_noise:
+        velocities = velocities + robot.noise.normal(0.0, settings.velocity_noise, velocities.shape)
+    loads = reading.torques
+    if robot.arm:
+        still = np.zeros(len(ARM_JOINTS))
+        return np.append(positions, robot.arm_positions), np.append(velocities, still), np.append(loads, still)
+    return positions, velocities, loads
+
+
+def _in_odometry(robot: SimulatedSpot, reading: Reading) -> tuple[_Array, _Array, _Array, _Array]:
+    """Return quaternion, position, linear and angular velocity of the body in the odometry frame."""
+    turn, position, velocity = reading.base_quaternion, reading.base_position, reading.base_velocity
+    spin = rotation(turn) @ reading.base_turning
+    if robot.odom_tilt:
+        half = 0.5 * robot.odom_tilt
+        tilt = np.array([math.cos(half), 0.0, math.sin(half), 0.0])
+        matrix = rotation(tilt)
+        turn, position, velocity, spin = _product(tilt, turn), matrix @ position, matrix @ velocity, matrix @ spin
+    return turn, position, velocity, spin
+
+
+def _product(a: _Array, b: _Array) -> _Array:
+    w, x, y, z = a
+    return np.array([[w, -x, -y, -z], [x, w, -z, y], [y, z, w, -x], [z, -y, x, w]]) @ b
+
+
+def _set_vector(message: geometry_pb2.Vec3, values: _Array) -> None:
+    message.x, message.y, message.z = values.tolist()
+
+
+def _set_quaternion(message: geometry_pb2.Quaternion, values: _Array) -> None:
+    message.w, message.x, message.y, message.z = values.tolist()
