@@ -19,7 +19,7 @@ from .settings import SpotRobotSettings
 __all__ = ["SpotSession"]
 
 CLIENT_NAME = "adc-wrappers"
-RPC_TIMEOUT = 5.0
+RPC_TIMEOUT = 30.0
 LEASE_INTERVAL = 0.5
 POLL = 0.1
 
