@@ -74,6 +74,7 @@ def main() -> int:
         order = json.loads(sys.stdin.readline())
         from .server import PracticeServer
 
+        _keep_mujoco_quiet()
         server = PracticeServer(PracticeSettings.make(order["settings"]), order["password"], order["port"])
     except (BackendError, MissingExtraError) as error:
         _write(answers, {"error": str(error)})
@@ -90,6 +91,15 @@ def main() -> int:
         server.close()
         channel.close()
     return 0
+
+
+def _keep_mujoco_quiet() -> None:
+    """Let no broken simulation write to the terminal or leave a log file: the robot reports a fault instead."""
+    import mujoco
+
+    silent = mujoco.MjLogConfig.get()
+    silent.logto_console = silent.logto_file = False
+    silent.set()
 
 
 def _write(answers: TextIO, answer: dict[str, Any]) -> None:

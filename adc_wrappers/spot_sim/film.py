@@ -51,9 +51,9 @@ class Film:
             if self._look not in self._robot.observers:
                 self._robot.observers.append(self._look)
 
-    def _look(self, reading: Reading) -> None:
-        if reading.elapsed >= self._next and len(self._poses) < _MOST_FRAMES:
-            self._poses.append(_pose(reading))
+    def _look(self) -> None:
+        if self._robot.elapsed >= self._next and len(self._poses) < _MOST_FRAMES:
+            self._poses.append(_pose(self._robot.physics.reading))
             self._next += self._spacing
 
     def save(self, path: str, width: int, height: int) -> int:

@@ -158,20 +158,20 @@ class JointMode:
         if self.active:
             self._fall_back()
 
-    def check(self, reading: Reading) -> None:
+    def check(self) -> None:
         """After a physics step: has the command lost its force, does a joint move too fast?"""
         motion = self._robot.motion
         if not isinstance(motion, JointControl):
             return
-        command = motion.command
+        command, elapsed = motion.command, self._robot.elapsed
         if command is None:
-            if not self._robot.settings.lockstep and reading.elapsed - self._entered > _GRACE:
+            if not self._robot.settings.lockstep and elapsed - self._entered > _GRACE:
                 self._fall_back()
-        elif self._robot.clock.stamp(reading.elapsed) >= command.end:
+        elif self._robot.clock.stamp(elapsed) >= command.end:
             if self.stream is not None:
                 self.stream.end(StreamStatus.STATUS_EXPIRED, "no newer command came before end_time")
             self._fall_back()
-        elif command.speed_limit is not None and np.abs(reading.velocities).max() > command.speed_limit:
+        elif command.speed_limit is not None and self._robot.physics.fastest_joint > command.speed_limit:
             self._robot.raise_fault("hardware")
 
     def _fall_back(self) -> None:

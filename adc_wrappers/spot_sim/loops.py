@@ -7,7 +7,6 @@ from typing import Any
 
 from .clock import SECOND, WallClock
 from .faults import FaultInjector
-from .physics import PHYSICS_STEP
 from .readings import Reading, between
 from .robot import Mode, SimulatedSpot
 
@@ -91,7 +90,8 @@ class RealTimeLoop(_Loop):
             now = self._clock.elapsed()
         while robot.elapsed <= now:
             self._before = robot.physics.reading
-            robot.look_for_fall(robot.step())
+            robot.step()
+            robot.look_for_fall()
             self._send_up_to(min(now, robot.elapsed))
         self._send_up_to(now)
         coming = min(self._frame, robot.elapsed)

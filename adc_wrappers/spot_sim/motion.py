@@ -58,7 +58,7 @@ class JointOrder(NamedTuple):
 class Motion:
     """A way to drive the joints."""
 
-    def order(self, reading: Reading) -> JointOrder:
+    def order(self, elapsed: int) -> JointOrder:
         """Return what holds for the next physics step."""
         raise NotImplementedError
 
@@ -79,7 +79,7 @@ class Limp(Motion):
         self._end = begin + round(_MOVE_SECONDS * SECOND)
         self._order = JointOrder(STAND_POSE, _ZERO, _ZERO, _ZERO, np.full(12, damping))
 
-    def order(self, reading: Reading) -> JointOrder:
+    def order(self, elapsed: int) -> JointOrder:
         """Brake."""
         return self._order
 
@@ -113,9 +113,9 @@ class Move(Motion):
         move._to = move._from
         return move
 
-    def order(self, reading: Reading) -> JointOrder:
+    def order(self, elapsed: int) -> JointOrder:
         """Return the place on the way: half a cosine from the beginning to the end."""
-        done = 1.0 if self._span == 0 else min((reading.elapsed - self._begin) / self._span, 1.0)
+        done = 1.0 if self._span == 0 else min((elapsed - self._begin) / self._span, 1.0)
         share = 0.5 - 0.5 * math.cos(math.pi * done)
         return JointOrder(self._from + share * (self._to - self._from), _ZERO, _ZERO, _STIFFNESS, _DAMPING)
 
@@ -147,12 +147,12 @@ class JointControl(Motion):
         self.command: JointCommand | None = None
         self._hold = Move.hold(reading)
 
-    def order(self, reading: Reading) -> JointOrder:
+    def order(self, elapsed: int) -> JointOrder:
         """Return the command, its position carried on by its velocity for as long as it allows."""
         command = self.command
         if command is None:
-            return self._hold.order(reading)
-        since = min(max(reading.elapsed - command.reference, 0), command.extrapolation) / SECOND
+            return self._hold.order(elapsed)
+        since = min(max(elapsed - command.reference, 0), command.extrapolation) / SECOND
         if since == 0.0:
             return command.order
         return command.order._replace(position=command.order.position + since * command.order.velocity)

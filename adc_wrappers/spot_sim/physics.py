@@ -1,15 +1,26 @@
-"""The simulated body: one Spot of the MuJoCo backend, a physics step at a time."""
+"""The simulated body: the Spot of the MuJoCo backend, a physics step at a time."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import RobotParameters, RobotStart
-from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
-from adc_wrappers.backends.spot_model import FOOT_NAMES, JOINT_NAMES, LINK_NAMES, SPOT, spot_mjcf, standing_height
+from adc_wrappers.backends.base import RobotStart
+from adc_wrappers.backends.mujoco_robot import RobotLayout
+from adc_wrappers.backends.mujoco_robot.model import base_body, compile_robot, joint_inertia, load_spec
+from adc_wrappers.backends.mujoco_robot.parameters import check_gains
+from adc_wrappers.backends.spot_model import (
+    FOOT_NAMES,
+    JOINT_NAMES,
+    LINK_NAMES,
+    SPOT,
+    knee_torque_limit,
+    standing_height,
+)
 
 from .clock import SECOND
 from .motion import SIT_POSE, JointOrder
@@ -31,14 +42,15 @@ _BODY = [i for i, name in enumerate(LINK_NAMES) if name.endswith(("body", "hip",
 _SITTING_HEIGHT = 0.12  # m: a little above the ground, to settle from
 _LOWER = np.array([joint.lower for joint in SPOT.actuated])
 _UPPER = np.array([joint.upper for joint in SPOT.actuated])
-_ONE = np.zeros(1, dtype=np.int64)
+_MAX_SPEED = 1e3  # a faster coordinate is a simulation that has blown up
 
 
 class SpotPhysics:
     """One robot, sitting at first.
 
-    The law is that of the tasks' MuJoCo backend, to the last bit: there is no delay, noise or friction unless the
-    settings say so. A desired velocity and a load are written as a shift of the target by ``(B v + load) / K``.
+    Model and law are those of the tasks' MuJoCo backend, and so are the results, to the last bit: there is no delay,
+    noise or friction unless the settings say so. A desired velocity and a load are written as a shift of the target by
+    ``(B v + load) / K``.
 
     Args:
         settings: Hidden truth about the joints.
@@ -46,64 +58,94 @@ class SpotPhysics:
 
     def __init__(self, settings: PracticeSettings) -> None:
         self._settings = settings
-        self._backend = MujocoRobotBackend(1, model=_model(settings), physics_step=0.002, decimation=1, nthread=1)
+        self._layout = layout = RobotLayout.make()
+        spec = load_spec(None)
+        for name in JOINT_NAMES:
+            spec.joint(name).frictionloss = settings.joint_friction
+        self._model: Any = compile_robot(spec, layout, physics_step=PHYSICS_STEP / SECOND)
+        self._inertia = joint_inertia(self._model, layout)
+        self._data: Any = mujoco.MjData(self._model)
+        self._set_parameters(int(base_body(spec, layout).id))
+        joints = [self._model.joint(name) for name in JOINT_NAMES]
+        self._positions = np.array([int(joint.qposadr[0]) for joint in joints])
+        self._velocities = np.array([int(joint.dofadr[0]) for joint in joints])
+        self._knees = layout.knees
+        self._knee_positions = self._positions[self._knees]
+        self._gains: tuple[bytes, bytes, bool] | None = None
         self._order: JointOrder | None = None
-        self._written: tuple[Any, Any] | None = None
-        self._target: _Array = np.zeros((1, 12))
-        self._set_parameters(settings)
+        self._targets: deque[_Array] = deque(maxlen=settings.command_delay + 1)
+        self._forces: deque[_Array] = deque(maxlen=3)
+        self._before = np.zeros(3)
+        self._reading: Reading | None = None
         self.elapsed = 0
         """Nanoseconds simulated."""
-        sitting = max(standing_height(SIT_POSE), _SITTING_HEIGHT)
-        self.place(_at_rest(np.array([0.0, 0.0, sitting]), np.array([1.0, 0.0, 0.0, 0.0]), SIT_POSE))
+        self.place(_at_rest(np.zeros(2), 0.0))
 
-    def _set_parameters(self, settings: PracticeSettings) -> None:
-        friction = settings.ground_friction
-        parameters = RobotParameters(
-            friction=None if friction is None else np.array([friction]),
-            base_mass_offset=np.array([settings.base_mass_offset]) if settings.base_mass_offset else None,
-            command_delay=np.array([settings.command_delay]),
-        )
-        self._backend.set_parameters(parameters, _ONE)
+    def _set_parameters(self, base: int) -> None:
+        model, settings = self._model, self._settings
+        if settings.ground_friction is not None:
+            model.geom_friction[model.geom_bodyid != 0, 0] = settings.ground_friction
+            model.pair_friction[:, :2] = settings.ground_friction
+        if settings.base_mass_offset:
+            scale = 1.0 + settings.base_mass_offset / model.body_mass[base]
+            model.body_mass[base] *= scale
+            model.body_inertia[base] *= scale
+            mujoco.mj_setConst(model, self._data)
 
     def place(self, start: RobotStart) -> Reading:
-        """Put the robot into a state; time goes on."""
-        self._backend.reset(start)
-        self._velocity = np.asarray(start.base_linear_velocity, dtype=np.float64)[0].copy()
-        self._reading = self._read(_GRAVITY)
-        return self._reading
+        """Put the robot into a state, without memory; time goes on."""
+        parts = RobotStart(*(np.asarray(part, dtype=np.float64)[0] for part in start))
+        data = self._data
+        mujoco.mj_resetData(self._model, data)
+        data.qpos[:7] = *parts.base_position, *(parts.base_quaternion / np.linalg.norm(parts.base_quaternion))
+        data.qvel[:6] = *parts.base_linear_velocity, *parts.base_angular_velocity
+        data.qpos[self._positions], data.qvel[self._velocities] = parts.joint_positions, parts.joint_velocities
+        self._before = data.qvel[:3].copy()
+        self._targets.clear()
+        self._targets.append(np.array(parts.joint_positions))
+        self._forces.clear()
+        self._reading = None
+        return self.reading
 
     def sit_upright(self) -> Reading:
         """Put the robot on its belly where it is, whatever lay on the ground before."""
-        where = self._reading.base_position.copy()
-        where[2] = max(standing_height(SIT_POSE), _SITTING_HEIGHT)
-        w, x, y, z = self._reading.base_quaternion
-        yaw = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-        return self.place(_at_rest(where, np.array([np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]), SIT_POSE))
+        place = self._data.qpos[:7].copy()
+        if not np.isfinite(place).all():
+            return self.place(_at_rest(np.zeros(2), 0.0))
+        w, x, y, z = place[3:]
+        return self.place(_at_rest(place[:2], float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))))
 
     def push(self, velocity: _Array) -> None:
         """Add to the velocity of the body, m/s, world."""
-        self._backend.push(velocity[None], _ONE)
-        self._velocity = self._velocity + velocity
-        self._reading = self._read(self._reading.specific_force)
+        self._data.qvel[:3] += velocity
+        self._before = self._data.qvel[:3].copy()
+        self._reading = None
 
-    @property
-    def reading(self) -> Reading:
-        """The present, without noise."""
-        return self._reading
-
-    def step(self, order: JointOrder) -> Reading:
+    def step(self, order: JointOrder) -> None:
         """Take one physics step."""
         if order is not self._order:
             self._write(order)
-        self._backend.advance(self._target)
+        data = self._data
+        limit = knee_torque_limit(data.qpos[self._knee_positions])
+        self._model.actuator_forcerange[self._knees, 0] = -limit
+        self._model.actuator_forcerange[self._knees, 1] = limit
+        self._targets.append(self._target)
+        data.ctrl[:] = self._targets[0]
+        self._before = data.qvel[:3].copy()
+        mujoco.mj_step(self._model, data)
+        self._forces.append(data.sensordata.copy())
+        self._reading = None
         self.elapsed += PHYSICS_STEP
-        before = self._velocity
-        state = self._backend.state()
-        world = rotation(state.base_quaternion[0])
-        self._velocity = world @ state.base_linear_velocity[0]
-        felt = world.T @ ((self._velocity - before) / (PHYSICS_STEP / SECOND) + _GRAVITY)
-        self._reading = self._read(felt)
-        return self._reading
+
+    @property
+    def sound(self) -> bool:
+        """Whether the simulation has not blown up."""
+        return bool(np.isfinite(self._data.qpos).all() and np.abs(self._data.qvel).max() <= _MAX_SPEED)
+
+    @property
+    def fastest_joint(self) -> float:
+        """The largest speed of a joint, rad/s."""
+        return float(np.abs(self._data.qvel[self._velocities]).max())
 
     def check(self, order: JointOrder) -> None:
         """Refuse gains that the integrator cannot hold.
@@ -111,58 +153,67 @@ class SpotPhysics:
         Raises:
             BackendError: It says which joint.
         """
-        self._write(order)
+        stiffness, damping = self._effective(order)
+        check_gains(stiffness[None], damping[None], self._inertia, PHYSICS_STEP / SECOND, self._layout)
+
+    def _effective(self, order: JointOrder) -> tuple[_Array, _Array]:
+        settings = self._settings
+        damping = settings.damping_scale * order.damping + settings.viscous_friction
+        return settings.gain_scale * order.stiffness, damping
 
     def _write(self, order: JointOrder) -> None:
         settings = self._settings
-        stiffness = settings.gain_scale * order.stiffness
-        damping = settings.damping_scale * order.damping
+        stiffness, damping = self._effective(order)
         position = order.position.clip(_LOWER, _UPPER) if settings.saturate_targets else order.position
-        shift = damping * order.velocity + order.load
-        if shift.any():
+        shift = settings.damping_scale * order.damping * order.velocity + order.load
+        shifted = bool(shift.any())
+        if shifted:
             stiffness = np.maximum(stiffness, _LEAST_STIFFNESS)
             position = position + shift / stiffness
-        gains = (order.stiffness.tobytes(), order.damping.tobytes(), bool(shift.any()))
-        if gains != self._written:
-            self._backend.set_gains(stiffness[None], damping[None] + settings.viscous_friction)
-            self._written = gains
-        self._target[0] = position
+        gains = (order.stiffness.tobytes(), order.damping.tobytes(), shifted)
+        if gains != self._gains:
+            self._model.actuator_gainprm[:, 0] = stiffness
+            self._model.actuator_biasprm[:, 1] = -stiffness
+            self._model.actuator_biasprm[:, 2] = -damping
+            self._gains = gains
+        self._target = position
         self._order = order
 
-    def _read(self, felt: _Array) -> Reading:
-        state = self._backend.state()
-        touching = state.contact_forces[0] > _CONTACT_FORCE
+    @property
+    def reading(self) -> Reading:
+        """The present, without noise; read once per physics step."""
+        if self._reading is None:
+            self._reading = self._read()
+        return self._reading
+
+    def _read(self) -> Reading:
+        data = self._data
+        velocity = data.qvel[:3].copy()
+        turn = data.qpos[3:7].copy()
+        acceleration = (velocity - self._before) / (PHYSICS_STEP / SECOND)
+        forces = np.zeros(len(LINK_NAMES))
+        for recent in self._forces:
+            forces = np.maximum(forces, np.sqrt(np.square(recent).reshape(-1, 3).sum(axis=1)))
+        touching = forces > _CONTACT_FORCE
         return Reading(
             elapsed=self.elapsed,
-            positions=state.joint_positions[0].copy(),
-            velocities=state.joint_velocities[0].copy(),
-            torques=state.joint_torques[0].copy(),
-            base_position=state.base_position[0].copy(),
-            base_quaternion=state.base_quaternion[0].copy(),
-            base_velocity=self._velocity,
-            base_turning=state.base_angular_velocity[0].copy(),
-            specific_force=felt,
+            positions=data.qpos[self._positions],
+            velocities=data.qvel[self._velocities],
+            torques=data.actuator_force.copy(),
+            base_position=data.qpos[:3].copy(),
+            base_quaternion=turn,
+            base_velocity=velocity,
+            base_turning=data.qvel[3:6].copy(),
+            specific_force=rotation(turn).T @ (acceleration + _GRAVITY),
             feet=touching[_FEET],
             body_touches=bool(touching[_BODY].any()),
         )
 
-    def close(self) -> None:
-        """Release the engine."""
-        self._backend.close()
 
-
-def _model(settings: PracticeSettings) -> Any:
-    """Return the generated Spot with dry friction in its joints, or None for the one without."""
-    if not settings.joint_friction:
-        return None
-    from adc_wrappers.backends.mujoco_robot.engine import mujoco
-
-    spec = mujoco.MjSpec.from_string(spot_mjcf())
-    for name in JOINT_NAMES:
-        spec.joint(name).frictionloss = settings.joint_friction
-    return spec
-
-
-def _at_rest(position: _Array, quaternion: _Array, joints: _Array) -> RobotStart:
+def _at_rest(place: _Array, yaw: float) -> RobotStart:
+    """Return a start with folded legs, a little above the ground."""
+    height = max(standing_height(SIT_POSE), _SITTING_HEIGHT)
+    position = np.array([[*place, height]])
+    quaternion = np.array([[np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
     still = np.zeros((1, 3))
-    return RobotStart(position[None], quaternion[None], still, still, joints[None], np.zeros((1, 12)))
+    return RobotStart(position, quaternion, still, still, SIT_POSE[None], np.zeros((1, 12)))

@@ -90,8 +90,8 @@ class SimulatedSpot:
         self.power_off_delay = 0
         """By how much longer a safe power off takes, ns."""
         self.noise = np.random.default_rng(settings.seed)
-        self.observers: list[Callable[[Reading], None]] = []
-        """Are shown every physics step."""
+        self.observers: list[Callable[[], None]] = []
+        """Are called after every physics step."""
         self._make_frame = make_frame
         self._fault_number = 0
         self._raised = False  # whether the body has been off the ground since the robot stood up
@@ -118,24 +118,20 @@ class SimulatedSpot:
 
     # Time
 
-    def step(self) -> Reading:
+    def step(self) -> None:
         """Simulate one physics step."""
-        reading = self.physics.step(self.motion.order(self.physics.reading))
+        self.physics.step(self.motion.order(self.elapsed))
         if isinstance(self.clock, SimulatedClock):
-            self.clock.elapsed = self.physics.elapsed
-        if not np.isfinite(reading.positions).all():
-            reading = self.physics.sit_upright()
-            self.raise_fault("hardware")
+            self.clock.elapsed = self.elapsed
         if self.mode is Mode.JOINT:
-            self.joint_mode.check(reading)
+            self.joint_mode.check()
         if self.motors is Motors.POWERING_ON and self.elapsed >= self._powered_at:
             self.motors = Motors.ON
-            self.begin(Mode.SIT, Move.hold(reading))
+            self.begin(Mode.SIT, Move.hold(self.physics.reading))
         if self._then is not None and self.motion.finished(self.elapsed):
             self._finish_behaviour()
         for observer in self.observers:
-            observer(reading)
-        return reading
+            observer()
 
     def _finish_behaviour(self) -> None:
         """Carry out what was to follow the present behaviour, after its delay."""
@@ -149,7 +145,7 @@ class SimulatedSpot:
         """Simulate the time of one joint command, then look for a fall and send the state."""
         for _ in range(round(self.settings.step * SECOND) // PHYSICS_STEP):
             self.step()
-        self.look_for_fall(self.physics.reading)
+        self.look_for_fall()
         self.publish(self.physics.reading)
 
     def settle(self, seconds: float = 5.0) -> None:
@@ -238,12 +234,15 @@ class SimulatedSpot:
         if self.mode is Mode.JOINT:
             self.stand()
 
-    def look_for_fall(self, reading: Reading) -> None:
-        """A robot that was up and touches the ground with more than its legs has fallen."""
+    def look_for_fall(self) -> None:
+        """A robot that was up and touches the ground with more than its legs has fallen; broken physics is a fault."""
+        if not self.physics.sound:
+            self.physics.sit_upright()
+            self.raise_fault("hardware")
         if self.mode not in (Mode.STAND, Mode.JOINT):
             return
-        if not reading.body_touches:
-            self._raised = True
+        if not self.physics.reading.body_touches:
+            self._raised |= self.mode is Mode.JOINT or self.settled  # while getting up it may touch
         elif self._raised:
             self.raise_fault("fall")
 
@@ -280,7 +279,7 @@ class SimulatedSpot:
         self.publish(reading)
 
     def close(self) -> None:
-        """End every stream and release the engine."""
+        """Cut motor power and end every stream."""
+        self.cut_power()
         self.joint_mode.break_off()
         self.link.cut()
-        self.physics.close()

@@ -62,9 +62,6 @@ class PracticeServer:
         """Cut motor power, end every stream, stop listening, and wait for every thread."""
         self._loop.close()
         with self.robot.lock:
-            self.robot.cut_power()
-            self.robot.joint_mode.break_off()
-            self.robot.link.cut()
+            self.robot.close()
         self._server.stop(0.2).wait()
         self._workers.shutdown(wait=True)
-        self.robot.close()
