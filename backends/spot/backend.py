@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,14 +29,15 @@ from .repeating import uninterrupted
 from .session import SpotSession
 from .settings import SpotRobotSettings, per_joint
 from .shadow import ShadowDriver
-from .takeover import Setpoint, takeover_setpoints
+from .takeover import Setpoint, gain_setpoints, pose_setpoints
 
 __all__ = ["SpotRobotBackend"]
 
 _TARGET_STIFFNESS = 40.0
 _ORDER_TOLERANCE = 0.05
 _GRAVITY_TOLERANCE = 3.0
-_GRAVITY_SAMPLES = 100
+_GRAVITY_SECONDS = 1.0
+_GRAVITY_SAMPLES = 500
 
 
 class SpotRobotBackend(RobotBackend):
@@ -79,11 +80,12 @@ class SpotRobotBackend(RobotBackend):
         self._inertia = effective_inertia()
         self._stiffness, self._damping = self._commanded_gains()
         self._estimator = StateEstimator()
-        self._gravity: deque[tuple[NDArray[np.float64], NDArray[np.float64]]] = deque(maxlen=_GRAVITY_SAMPLES)
+        self._gravity: deque[StateSample] = deque(maxlen=_GRAVITY_SAMPLES)
         self._targets: NDArray[np.float64] | None = None
         self._driver: JointDriver | ShadowDriver | None = None
         self._closed = False
         self._policy_steps = 0
+        self._held: NDArray[np.float64] = self.nominal_pose
         self.session = SpotSession(settings)
         """The session, for reports."""
         atexit.register(self.close)
@@ -113,7 +115,7 @@ class SpotRobotBackend(RobotBackend):
 
     def _on_sample(self, sample: StateSample) -> None:
         if sample.acceleration is not None:
-            self._gravity.append((sample.acceleration, sample.gravity))
+            self._gravity.append(sample)
         for listener in self._listeners():
             listener.state(sample, self._targets)
 
@@ -190,7 +192,7 @@ class SpotRobotBackend(RobotBackend):
     def _take_over(self) -> None:
         self._end_driver()
         self.guard.phases.take_over()
-        self._policy_steps = 0
+        self._policy_steps, self._held = 0, self.nominal_pose
         if self.settings.shadow:
             self._driver = ShadowDriver(self.receiver, self.guard, self.settings, self.policy_step, self._tell)
             self._sample = self._driver.sample
@@ -218,7 +220,7 @@ class SpotRobotBackend(RobotBackend):
         begin = time.monotonic()
         first = self._newest()
         until = first.stamp + self.settings.settle_seconds
-        limit = self.settings.settle_seconds + (1.0 if self.settings.clock == "realtime" else 0.2)
+        limit = self.settings.settle_seconds + (1.0 if self.settings.clock == "realtime" else self.settings.patience)
         self.receiver.wait(lambda sample: sample.stamp >= until or time.monotonic() - begin > limit, limit)
 
     def _newest(self) -> StateSample:
@@ -244,23 +246,32 @@ class SpotRobotBackend(RobotBackend):
 
     def gravity_disagreement(self) -> float:
         """Return the angle between the two ideas of down over the last states, degrees; NaN if there is no sensor."""
-        pairs = list(self._gravity)
-        if not pairs:
+        since = self._newest().stamp - _GRAVITY_SECONDS
+        samples = [sample for sample in self._gravity if sample.stamp >= since]
+        if not samples:
             return float("nan")
-        felt = np.mean([pair[0] for pair in pairs], axis=0)
-        seen = -np.mean([pair[1] for pair in pairs], axis=0)
+        felt = np.mean([sample.acceleration for sample in samples], axis=0)
+        seen = -np.mean([sample.gravity for sample in samples], axis=0)
         cosine = float(felt @ seen / (np.linalg.norm(felt) * np.linalg.norm(seen)))
         return float(np.rad2deg(np.arccos(np.clip(cosine, -1.0, 1.0))))
 
     def _lead(self, driver: JointDriver) -> None:
         """Lead pose and gains from the robot's stand to ours."""
         now = self._newest()
-        steps = max(1, round(self.settings.takeover_seconds / self.policy_step))
-        setpoints = takeover_setpoints(steps, now.position, now.load, self.nominal_pose, self._stiffness, self._damping)
-        for number, setpoint in enumerate(setpoints):
-            if number == 0:
-                driver.begin(setpoint)
-            elif driver.step(setpoint) is None:
+        poses = pose_setpoints(self._steps(self.settings.takeover_seconds), now.position, now.load, self.nominal_pose)
+        driver.begin(next(poses))
+        self._follow(driver, poses)
+        now = driver.sample
+        steps = self._steps(self.settings.soften_seconds)
+        self._follow(driver, gain_setpoints(steps, now.position, now.load, self._stiffness, self._damping))
+
+    def _steps(self, seconds: float) -> int:
+        return max(1, round(seconds / self.policy_step))
+
+    def _follow(self, driver: JointDriver, setpoints: Iterator[Setpoint]) -> None:
+        for setpoint in setpoints:
+            self._held = setpoint.position
+            if driver.step(setpoint) is None:
                 raise BackendError(f"the guard ended the take-over: {driver.incident}.")
         self._sample = driver.sample
 
@@ -273,7 +284,7 @@ class SpotRobotBackend(RobotBackend):
             raise BackendError(f"targets: expected shape (1, {len(JOINT_NAMES)}), got {wanted.shape}.")
         self._policy_steps += 1
         share = min(1.0, self._policy_steps / (self.settings.soft_start_steps + 1))
-        position = self.nominal_pose + share * (wanted[0] - self.nominal_pose)
+        position = self._held + share * (wanted[0] - self._held)
         done = False
         try:
             self._driver.step(Setpoint(position, self._stiffness, self._damping))

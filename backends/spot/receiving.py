@@ -15,7 +15,7 @@ from .sdk import grpc
 
 __all__ = ["StateReceiver"]
 
-CLOCK_STEP = 0.2
+CLOCK_STEP = 0.5
 """Seconds by which the robot's clock may part from ours between two states before it counts as having jumped."""
 
 

@@ -66,12 +66,15 @@ class SpotRobotSettings:
     that it came from is too old."""
 
     takeover_seconds: float = 1.0
-    """Seconds in which pose and gains are led from the robot's own stand to the task's nominal pose."""
+    """Seconds in which the robot is led from its own stand to the task's nominal pose, at stiff gains."""
+
+    soften_seconds: float = 0.1
+    """Seconds in which gains are then led from stiff to the commanded ones."""
 
     soft_start_steps: int = 0
-    """Policy steps over which the policy's targets are blended in from the nominal pose; 0 hands over at once."""
+    """Policy steps over which the policy's targets are blended in from those that hold the stand; 0: at once."""
 
-    settle_seconds: float = 1.0
+    settle_seconds: float = 2.0
     """Seconds for which the robot stands by itself before it is taken over."""
 
     patience: float = 10.0
@@ -91,7 +94,7 @@ class SpotRobotSettings:
 
     def __post_init__(self) -> None:
         positive = (
-            "send_rate", "time_to_live", "takeover_seconds", "patience", "power_off_seconds",
+            "send_rate", "time_to_live", "takeover_seconds", "soften_seconds", "patience", "power_off_seconds",
         )  # fmt: skip
         for name in positive:
             value = getattr(self, name)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.backends.spot_model import JOINT_NAMES
 
-__all__ = ["STIFF_DAMPING", "STIFF_STIFFNESS", "Setpoint", "takeover_setpoints"]
+__all__ = ["STIFF_DAMPING", "STIFF_STIFFNESS", "Setpoint", "gain_setpoints", "pose_setpoints"]
 
 _Array = NDArray[np.float64]
 
@@ -28,27 +28,42 @@ class Setpoint(NamedTuple):
     damping: _Array
 
 
-def takeover_setpoints(
-    steps: int, position: _Array, load: _Array, nominal: _Array, stiffness: _Array, damping: _Array
-) -> Iterator[Setpoint]:
-    """Yield targets and gains that lead from a held pose to the nominal one.
+def pose_setpoints(steps: int, position: _Array, load: _Array, nominal: _Array) -> Iterator[Setpoint]:
+    """Yield targets at stiff gains that lead from a held pose to the nominal one.
 
-    The first asks for exactly the torque that the joints bear now: its target is ``q + load / K`` at stiff gains. Pose
-    and gains are then led over smoothly, gains by ratio, and the offset by which a target must lead to bear the load
-    fades with them. The last is the nominal pose at the wanted gains.
+    The first asks for exactly the torque that the joints bear now: its target is ``q + load / K``.
 
     Args:
         steps: Policy steps, at least 1.
         position: Where the joints are, rad.
         load: What they bear, N·m.
         nominal: Where they shall be.
+    """
+    for step in range(steps + 1):
+        pose = position + _smooth(step / steps) * (nominal - position)
+        yield Setpoint(pose + load / STIFF_STIFFNESS, STIFF_STIFFNESS, STIFF_DAMPING)
+
+
+def gain_setpoints(
+    steps: int, position: _Array, load: _Array, stiffness: _Array, damping: _Array
+) -> Iterator[Setpoint]:
+    """Yield targets that hold a pose while gains go from stiff to those wanted, by ratio.
+
+    The offset ``load / K`` grows as joints soften, so that the robot does not sink. Soft joints do not hold a stand for
+    long without a policy: this is to be quick.
+
+    Args:
+        steps: Policy steps, at least 1.
+        position: Where the joints are, rad.
+        load: What they bear, N·m.
         stiffness: Wanted gains.
         damping: Wanted gains.
     """
-    for step in range(steps + 1):
-        share = step / steps
-        blend = share * share * (3.0 - 2.0 * share)
-        k = STIFF_STIFFNESS ** (1.0 - blend) * stiffness**blend
-        b = STIFF_DAMPING ** (1.0 - blend) * damping**blend
-        pose = (1.0 - blend) * (position + load / k) + blend * nominal
-        yield Setpoint(pose, k, b)
+    for step in range(1, steps + 1):
+        share = _smooth(step / steps)
+        k = STIFF_STIFFNESS ** (1.0 - share) * stiffness**share
+        yield Setpoint(position + load / k, k, STIFF_DAMPING ** (1.0 - share) * damping**share)
+
+
+def _smooth(share: float) -> float:
+    return share * share * (3.0 - 2.0 * share)
