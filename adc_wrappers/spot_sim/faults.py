@@ -105,8 +105,8 @@ class FaultInjector:
 
     def _missing_licence(self) -> None:
         self._robot.licensed = False
-        self._robot.lose_lease()
         self._stream_cut("both")
+        self._robot.lose_lease()
 
     def _clock_jump(self, seconds: float) -> None:
         self._robot.clock.jump(round(seconds * SECOND))

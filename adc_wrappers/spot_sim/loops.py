@@ -88,12 +88,12 @@ class RealTimeLoop(_Loop):
         if now - robot.elapsed > _TOO_LATE:
             self._clock.slip(now - robot.elapsed)
             now = self._clock.elapsed()
+        self._send_up_to(min(now, robot.elapsed))
         while robot.elapsed <= now:
             self._before = robot.physics.reading
             robot.step()
             robot.look_for_fall()
             self._send_up_to(min(now, robot.elapsed))
-        self._send_up_to(now)
         coming = min(self._frame, robot.elapsed)
         return max(_BREATH, (coming - self._clock.elapsed()) / SECOND)
 

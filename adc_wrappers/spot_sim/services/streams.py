@@ -9,6 +9,7 @@ from typing import Any
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.spot_sim.command_stream import CommandStream, StreamStatus
 from adc_wrappers.spot_sim.joint_requests import InvalidRequest, read_command
+from adc_wrappers.spot_sim.messages import streamed_state
 from adc_wrappers.spot_sim.robot import SimulatedSpot
 from adc_wrappers.spot_sim.rpc import Service, StreamIn, StreamOut
 from adc_wrappers.spot_sim.wire import grpc, header_pb2, robot_command_pb2, robot_state_pb2, timestamp
@@ -26,9 +27,10 @@ def state_stream_service(robot: SimulatedSpot) -> Service:
             if not robot.licensed:
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, _NO_LICENCE)
             subscription = robot.link.open()
-            context.add_callback(lambda: subscription.put(None))
+            if not context.add_callback(lambda: subscription.put(None)):
+                subscription.put(None)  # the client has gone already
             if robot.settings.lockstep:
-                robot.publish(robot.physics.reading)
+                subscription.put(streamed_state(robot, robot.physics.reading))
         try:
             while (frame := subscription.get()) is not None:
                 yield frame
@@ -55,7 +57,8 @@ def command_stream_service(robot: SimulatedSpot) -> Service:
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, _NO_LICENCE)
             if not robot.joint_mode.open(commands):
                 commands.end(StreamStatus.STATUS_INVALID_REQUEST, "another command stream is open")
-        context.add_callback(commands.break_off)
+        if not context.add_callback(commands.break_off):
+            commands.break_off()  # the client has gone already
         reader = threading.Thread(target=_read, args=(robot, commands, requests), daemon=True, name="joint commands")
         reader.start()
         commands.wait()
