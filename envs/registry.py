@@ -43,7 +43,7 @@ class TaskSpec:
     """Name of the function ``(backend, num_envs, settings) -> Task``."""
 
     robot_settings: str | None = None
-    """``module:class`` of the settings that the backend ``"spot"`` takes beside the task's; None where there is none."""
+    """``module:class`` of the settings that the backend ``"spot"`` takes beside the task's; None: it has none."""
 
     def split_settings(self, backend: str, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the task's settings, and those of the connection to a robot.

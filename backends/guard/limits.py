@@ -101,8 +101,8 @@ ROBOT_LIMITS: Final = GuardLimits(
         "stance": Envelope(lean=(40.0, 115.0), side=25.0, speed=1.5, turn_rate=5.0, height=0.3),
     },
 )
-"""For a real robot: targets inside the joints' range, torques inside their limits, no jumps. No robot was here to try them
-on: they are a first day's numbers, to be tightened before they are widened."""
+"""For a real robot: targets inside the joints' range, torques inside their limits, no jumps. No robot was here to try
+them on: they are a first day's numbers, to be tightened before they are widened."""
 
 PRACTICE_LIMITS: Final = GuardLimits(
     beyond_stop=0.6,

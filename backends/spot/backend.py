@@ -43,10 +43,10 @@ _GRAVITY_SAMPLES = 500
 class SpotRobotBackend(RobotBackend):
     """One Spot over its own network interface, by Boston Dynamics' SDK.
 
-    Making the backend logs in and reads states; nothing moves. :meth:`reset` takes the lease, powers the motors, lets the
-    robot stand by itself, and leads it from there to the nominal pose under the commanded gains. :meth:`advance` sends
-    targets, watched by the guard; a breach ends the episode, hands the robot to its own controller, and is told by
-    :meth:`incident`. :meth:`close` powers the motors off and confirms it.
+    Making the backend logs in and reads states; nothing moves. :meth:`reset` takes the lease, powers the motors, lets
+    the robot stand by itself, and leads it from there to the nominal pose under the commanded gains. :meth:`advance`
+    sends targets, watched by the guard; a breach ends the episode, hands the robot to its own controller, and is told
+    by :meth:`incident`. :meth:`close` powers the motors off and confirms it.
 
     Args:
         num_envs: One.
@@ -151,8 +151,8 @@ class SpotRobotBackend(RobotBackend):
         )
         if not same:
             raise BackendError(
-                "gains on hardware are the commanded gains and stay as they were when the env was made: a curriculum does "
-                "not run on a robot. Train in simulation; to command other gains, make the env with stiffness= and "
+                "gains on hardware are the commanded gains and stay as they were when the env was made: a curriculum "
+                "does not run on a robot. Train in simulation; to command other gains, make the env with stiffness= and "
                 f"damping=. Asked for a stiffness of {np.unique(stiffness).tolist()}, commanded is "
                 f"{np.unique(self._stiffness).tolist()}."
             )
@@ -185,8 +185,8 @@ class SpotRobotBackend(RobotBackend):
             moving.append("joint_positions")
         if moving:
             raise BackendError(
-                f"a robot cannot be put into a state: the start asks for other {', '.join(moving)} than the nominal pose at "
-                "rest. Make the env with randomize=False."
+                f"a robot cannot be put into a state: the start asks for other {', '.join(moving)} than the nominal pose "
+                "at rest. Make the env with randomize=False."
             )
 
     def _take_over(self) -> None:
@@ -239,8 +239,8 @@ class SpotRobotBackend(RobotBackend):
         angle = self.gravity_disagreement()
         if angle > _GRAVITY_TOLERANCE:
             raise BackendError(
-                f"gravity: odometry and inertial sensor disagree by {angle:.1f}°, at most {_GRAVITY_TOLERANCE}°. Let the robot "
-                "stand still on level ground and reboot it there."
+                f"gravity: odometry and inertial sensor disagree by {angle:.1f}°, at most {_GRAVITY_TOLERANCE}°. Let the "
+                "robot stand still on level ground and reboot it there."
             )
         return angle
 
@@ -276,7 +276,7 @@ class SpotRobotBackend(RobotBackend):
         self._sample = driver.sample
 
     def advance(self, targets: NDArray[np.float64]) -> None:
-        """Send targets and wait for the state one policy step later; does nothing once the guard has ended the episode."""
+        """Send targets and wait for the state one policy step later; nothing once the guard has ended the episode."""
         if self._driver is None:
             raise BackendError("reset() first: the robot is not being driven.")
         wanted = np.asarray(targets, dtype=np.float64)

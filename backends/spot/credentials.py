@@ -11,7 +11,7 @@ from adc_wrappers.core.errors import BackendError
 __all__ = ["PASSWORD_VARIABLE", "USERNAME_VARIABLE", "ask_credentials"]
 
 USERNAME_VARIABLE = "BOSDYN_CLIENT_USERNAME"
-PASSWORD_VARIABLE = "BOSDYN_CLIENT_PASSWORD"  # noqa: S105 (a name, no password)
+PASSWORD_VARIABLE = "BOSDYN_CLIENT_PASSWORD"
 
 
 def ask_credentials() -> tuple[str, str]:

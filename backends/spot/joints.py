@@ -74,5 +74,5 @@ def check_named(named: dict[str, float], streamed: NDArray[np.float64], toleranc
         if not abs(ours[name] - value) <= tolerance:
             raise BackendError(
                 f"joint order: {name} is {ours[name]:.3f} rad by name and {value:.3f} rad in the stream, which has no "
-                f"names; expected them within {tolerance} rad. The stream's order is not the expected one, or the robot moves."
+                f"names; expected them within {tolerance} rad. The stream's order is another, or the robot moves."
             )

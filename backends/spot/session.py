@@ -118,7 +118,7 @@ class SpotSession:
             raise BackendError("the robot has an arm: its policies were trained without one, so it is not driven.")
         if not self.licensed():
             raise BackendError(
-                f"the robot has no licence for joint control ({self._settings.licence!r}); without it both streams fail."
+                f"the robot has no licence for joint control ({self._settings.licence!r}); without it streams fail."
             )
         problem = health.problem(least_battery, driving=False)
         if problem is not None:
@@ -136,8 +136,8 @@ class SpotSession:
                     )  # fmt: skip
                 except sdk.ResourceAlreadyClaimedError as error:
                     raise BackendError(
-                        "somebody else has the robot's lease, and it is not taken from them. Release it there (tablet or "
-                        "other program) and try again."
+                        "somebody else has the robot's lease, and it is not taken from them. Release it there (tablet "
+                        "or other program) and try again."
                     ) from error
         self._lease_error = None
         with explained("power on"):

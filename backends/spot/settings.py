@@ -46,8 +46,8 @@ class SpotRobotSettings:
     environment, or a prompt on a terminal."""
 
     stiffness: float | Sequence[float] | None = None
-    """Commanded stiffness, N·m/rad, one number or one per joint. They are fixed for the life of the env. None is allowed
-    on a practice robot only, and means those of the task's curriculum at its target."""
+    """Commanded stiffness, N·m/rad, one number or one per joint, fixed for the life of the env. None is allowed on a
+    practice robot only, and means those of the task's curriculum at its target."""
 
     damping: float | Sequence[float] | None = None
     """Commanded damping, N·m·s/rad, likewise."""
@@ -113,8 +113,8 @@ class SpotRobotSettings:
             raise BackendError(f"spot clock: expected 'realtime' or 'lockstep', got {self.clock!r}.")
         if self.clock == "lockstep" and not self.is_practice:
             raise BackendError(
-                f"spot clock: 'lockstep' needs a practice robot on this computer, got the host {self.hostname!r}. A real "
-                "robot's clock does not wait: use clock='realtime'."
+                f"spot clock: 'lockstep' needs a practice robot on this computer, got the host {self.hostname!r}. A "
+                "real robot's clock does not wait: use clock='realtime'."
             )
         self._check_gains()
 
