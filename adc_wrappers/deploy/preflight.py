@@ -14,6 +14,7 @@ from .running import check_deployment
 __all__ = ["PreflightItem", "PreflightReport", "preflight"]
 
 _GRAVITY_TOLERANCE = 3.0
+_WATCH_SECONDS = 2.5
 _RATE_SECONDS = 0.5
 _LEAST_RATE = 250.0
 
@@ -96,6 +97,7 @@ def _condition(backend: Any, session: Any, health: Any) -> list[PreflightItem]:
 
 
 def _links(backend: Any, session: Any) -> list[PreflightItem]:
+    backend.watch(_WATCH_SECONDS)
     angle = backend.gravity_disagreement()
     agreed = None if math.isnan(angle) else angle <= _GRAVITY_TOLERANCE
     shown = "no inertial sensor" if math.isnan(angle) else f"{angle:.1f}° (at most {_GRAVITY_TOLERANCE:g}°)"

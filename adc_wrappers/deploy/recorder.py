@@ -78,16 +78,12 @@ class TrialRecorder:
         self._tables = TableWriter()
         motion = [column for kind in ("position", "velocity") for column in joint_columns(kind, joints)]
         torque = joint_columns("torque", joints)
-        self._tables.open(
+        self._tables.declare(
             "states", folder / "states.csv",
             ["time", *motion, *joint_columns("target", joints), *torque, *BASE_COLUMNS],
         )  # fmt: skip
-        self._tables.open("other", folder / "other_states.csv", ["time", *motion, *torque, *BASE_COLUMNS])
+        self._tables.declare("other", folder / "other_states.csv", ["time", *motion, *torque, *BASE_COLUMNS])
         self._step_columns: list[str] | None = None
-        write_json(
-            folder / "states.json",
-            {"joints": list(joints), "commanded": self._metadata["commanded"], "source": source},
-        )
         self._write_metadata({"outcome": None})
 
     def state(self, sample: Any, targets: NDArray[np.float64] | None) -> None:
@@ -123,12 +119,15 @@ class TrialRecorder:
         """Append a policy step; the first decides the columns."""
         if self._step_columns is None:
             self._step_columns = list(values)
-            self._tables.open("steps", self.folder / "steps.csv", self._step_columns)
+            self._tables.declare("steps", self.folder / "steps.csv", self._step_columns)
         self._tables.write("steps", [values[name] for name in self._step_columns])
 
     def close(self, outcome: Mapping[str, Any]) -> Path:
         """Write everything and return the path of ``trial.json``."""
         self._tables.close()
+        if (self.folder / "states.csv").exists():
+            names = ("joints", "commanded", "source")
+            write_json(self.folder / "states.json", {name: self._metadata[name] for name in names})
         return self._write_metadata({"outcome": dict(outcome), "events": self.events})
 
     def _write_metadata(self, more: Mapping[str, Any]) -> Path:

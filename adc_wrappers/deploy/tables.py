@@ -46,17 +46,21 @@ class TableWriter:
 
     def __init__(self) -> None:
         self._rows: queue.SimpleQueue[tuple[str, list[Any]] | None] = queue.SimpleQueue()
+        self._tables: dict[str, tuple[Path, tuple[str, ...]]] = {}
         self._files: dict[str, Any] = {}
         self._writers: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._run, name="trial tables", daemon=True)
         self._thread.start()
 
-    def open(self, name: str, path: Path, columns: Sequence[str]) -> None:
-        """Begin a table; its header is written at once."""
-        file = path.open("w", newline="", encoding="utf-8")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        self._files[name], self._writers[name] = file, writer
+    def declare(self, name: str, path: Path, columns: Sequence[str]) -> None:
+        """Say where a table is to be; it is made with its first row."""
+        self._tables[name] = (path, tuple(columns))
+
+    def _open(self, name: str) -> None:
+        path, columns = self._tables[name]
+        self._files[name] = file = path.open("w", newline="", encoding="utf-8")
+        self._writers[name] = csv.writer(file, lineterminator="\n")
+        self._writers[name].writerow(columns)
 
     def write(self, name: str, row: list[Any]) -> None:
         """Append a row to a table."""
@@ -73,4 +77,6 @@ class TableWriter:
     def _run(self) -> None:
         while (item := self._rows.get()) is not None:
             name, row = item
+            if name not in self._writers:
+                self._open(name)
             self._writers[name].writerow(row)

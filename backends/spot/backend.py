@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -151,9 +150,9 @@ class SpotRobotBackend(RobotBackend):
         )
         if not same:
             raise BackendError(
-                "gains on hardware are the commanded gains and stay as they were when the env was made: a curriculum "
-                "does not run on a robot. Train in simulation; to command other gains, make the env with stiffness= and "
-                f"damping=. Asked for a stiffness of {np.unique(stiffness).tolist()}, commanded is "
+                "gains on hardware are the commanded gains and stay as they were when the env was made: a "
+                "curriculum does not run on a robot. Train in simulation; to command other gains, make the env with "
+                f"stiffness= and damping=. Asked for a stiffness of {np.unique(stiffness).tolist()}, commanded is "
                 f"{np.unique(self._stiffness).tolist()}."
             )
 
@@ -185,8 +184,8 @@ class SpotRobotBackend(RobotBackend):
             moving.append("joint_positions")
         if moving:
             raise BackendError(
-                f"a robot cannot be put into a state: the start asks for other {', '.join(moving)} than the nominal pose "
-                "at rest. Make the env with randomize=False."
+                f"a robot cannot be put into a state: the start asks for other {', '.join(moving)} than the nominal "
+                "pose at rest. Make the env with randomize=False."
             )
 
     def _take_over(self) -> None:
@@ -203,7 +202,7 @@ class SpotRobotBackend(RobotBackend):
         self.session.arm()
         self._tell("armed", {})
         self.session.stand()
-        self._settle()
+        self.watch(self.settings.settle_seconds)
         self.check_agreement()
         driver = JointDriver(
             self.session, self.receiver, self.guard, self.settings, self.policy_step, self._estimator, self._tell,
@@ -215,13 +214,10 @@ class SpotRobotBackend(RobotBackend):
         driver.hold()
         self._tell("policy", {"stamp": driver.sample.stamp})
 
-    def _settle(self) -> None:
-        """Let the robot stand by itself; by its own clock, if that runs."""
-        begin = time.monotonic()
-        first = self._newest()
-        until = first.stamp + self.settings.settle_seconds
-        limit = self.settings.settle_seconds + (1.0 if self.settings.clock == "realtime" else self.settings.patience)
-        self.receiver.wait(lambda sample: sample.stamp >= until or time.monotonic() - begin > limit, limit)
+    def watch(self, seconds: float) -> None:
+        """Take in states for some time of the robot's clock, or as long as patience lasts; nothing is sent."""
+        until = self._newest().stamp + seconds
+        self.receiver.wait(lambda sample: sample.stamp >= until, seconds + self.settings.patience)
 
     def _newest(self) -> StateSample:
         latest = self.receiver.latest
@@ -239,8 +235,8 @@ class SpotRobotBackend(RobotBackend):
         angle = self.gravity_disagreement()
         if angle > _GRAVITY_TOLERANCE:
             raise BackendError(
-                f"gravity: odometry and inertial sensor disagree by {angle:.1f}°, at most {_GRAVITY_TOLERANCE}°. Let the "
-                "robot stand still on level ground and reboot it there."
+                f"gravity: odometry and inertial sensor disagree by {angle:.1f}°, at most {_GRAVITY_TOLERANCE}°. Let "
+                "the robot stand still on level ground and reboot it there."
             )
         return angle
 
