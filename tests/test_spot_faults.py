@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 # fault, its parameters, the checks that may find it, what the robot is found doing then
 DRIVING = [
     ("state_loss", {"duration": 60.0}, {"state_age", "echo_lag"}, "standing"),
-    ("state_delay", {"duration": 60.0, "delay": 30.0}, {"state_age", "echo_lag"}, "standing"),
+    ("state_delay", {"duration": 600.0, "delay": 300.0}, {"state_age", "echo_lag"}, "standing"),
     ("state_reorder", {"duration": 60.0}, {"order"}, "standing"),
     ("command_loss", {"duration": 60.0}, {"echo_lag", "stream"}, "standing"),
     ("stream_cut", {"which": "command"}, {"stream"}, "standing"),
@@ -36,7 +36,7 @@ DRIVING = [
     ("fall", {}, {"fault", "fall", "lean", "side", "height", "speed", "turn_rate"}, "motors off"),
     ("low_battery", {"charge": 3.0}, {"battery"}, "motors off"),
     ("missing_licence", {}, {"stream", "state"}, "standing"),
-    ("clock_jump", {"seconds": 1.0}, {"clock"}, "standing"),
+    ("clock_jump", {"seconds": 1.0}, {"clock", "stream"}, "standing"),
     ("clock_jump", {"seconds": -5.0}, {"clock", "order"}, "standing"),
     ("expired_token", {}, {"login"}, "standing"),
 ]
@@ -180,7 +180,7 @@ def test_a_policy_that_hangs_is_stopped_in_real_time():
 
     limits = replace(PRACTICE_LIMITS, state_age=20.0, echo_lag=20.0, policy_age=1.0)
     with PracticeRobot(clock="realtime") as robot, nothing_left():
-        env = spot_env(robot, limits=limits)
+        env = spot_env(robot, limits=limits, time_to_live=5.0)
         try:
             env.reset(seed=0)
             env.step(still_action())

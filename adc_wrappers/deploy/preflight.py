@@ -99,8 +99,9 @@ def _condition(backend: Any, session: Any, health: Any) -> list[PreflightItem]:
 def _links(backend: Any, session: Any) -> list[PreflightItem]:
     backend.watch(_WATCH_SECONDS)
     angle = backend.gravity_disagreement()
-    agreed = None if math.isnan(angle) else angle <= _GRAVITY_TOLERANCE
-    shown = "no inertial sensor" if math.isnan(angle) else f"{angle:.1f}° (at most {_GRAVITY_TOLERANCE:g}°)"
+    agreed = None if math.isnan(angle) or angle > _GRAVITY_TOLERANCE else True
+    more = "" if agreed else "; judged when it stands"
+    shown = "no inertial sensor" if math.isnan(angle) else f"{angle:.1f}° (at most {_GRAVITY_TOLERANCE:g}°{more})"
     items = [
         PreflightItem(name="time sync", value=f"robot's clock ahead by {session.clock_skew():.3f} s", ok=True),
         PreflightItem(name="gravity: odometry against inertial sensor", value=shown, ok=agreed),

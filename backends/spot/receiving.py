@@ -20,7 +20,7 @@ CLOCK_STEP = 0.5
 
 
 class StateReceiver:
-    """Drains the state stream; a state that is not newer than the last is never used.
+    """Drains the state stream; a state that is not newer than the last is never used, and an older one is a problem.
 
     Args:
         client: The SDK's streaming client.
@@ -109,7 +109,7 @@ class StateReceiver:
             last = self._latest
             if last is not None:
                 self._check_clock(last, sample)
-                if sample.stamp <= last.stamp and self.problem is not None:
+                if sample.stamp <= last.stamp:
                     self._changed.notify_all()
                     return
             self._latest = sample
@@ -122,7 +122,7 @@ class StateReceiver:
         gap, waited = sample.stamp - last.stamp, sample.received - last.received
         if gap < -CLOCK_STEP or (self._timed and gap > waited + CLOCK_STEP) or gap > 10.0:
             self._note("clock", f"the robot's clock jumped by {gap - waited:+.3f} s between two states")
-        elif gap <= 0.0:
+        elif gap < 0.0:
             self._note("order", f"a state came {-gap * 1e3:.1f} ms older than the one before; stamps must increase")
 
     def _note(self, check: str, reason: str) -> None:
