@@ -31,6 +31,8 @@ _PARTS = (
     ("numba", "numba", "viability", "adc viability, narrowness and advise"),
     ("scipy", "scipy", "viability", "adc viability, narrowness and advise"),
     ("viser", "viser", "view", "adc view in the browser"),
+    ("bosdyn", "bosdyn-client", "spot", "Spot, the robot"),
+    ("cryptography", "cryptography", "spot-sim", "adc spot-sim"),
     ("onnx", "onnx", "export", "policy files"),
     ("onnxruntime", "onnxruntime", "export", "running policy files"),
     ("onnxscript", "onnxscript", "export", "adc export"),

@@ -24,6 +24,7 @@ from .narrowness import NarrownessCommand
 from .play import Play
 from .plot import Plot
 from .select_k0 import SelectK0
+from .spot_sim import SpotSim
 from .train import Train
 from .trials import Trials
 from .viability import Viability
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Any] = {
     "viability": Viability,
     "narrowness": NarrownessCommand,
     "advise": Advise,
+    "spot-sim": SpotSim,
     "envs": Envs,
     "doctor": Doctor,
 }

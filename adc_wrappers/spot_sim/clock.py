@@ -66,6 +66,6 @@ class WallClock(RobotClock):
         return self.stamp(self.elapsed())
 
     def slip(self, lost: int) -> None:
-        """Take out of the simulation's time what the computer was too slow to simulate; stamps go on with the wall's."""
+        """Take out of the simulation's time what the computer was too slow for; stamps go on with the wall's."""
         self._begin += lost
         self._origin += lost

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -155,10 +156,8 @@ class PracticeRobot:
         """End the process and wait for it; may be called twice."""
         process = self._process
         if process.stdin is not None and not process.stdin.closed:
-            try:
+            with suppress(BrokenPipeError):  # it may be gone already
                 process.stdin.close()
-            except BrokenPipeError:
-                pass  # it is gone already
         try:
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:

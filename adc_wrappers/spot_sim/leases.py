@@ -26,8 +26,8 @@ class LeaseVerdict(Enum):
 class LeaseBook:
     """Hands out the lease of the body and judges its use.
 
-    A lease is ``[n]``; a client counts on below it: ``[n, 1]``, ``[n, 2]`` and so on, and what is older than the last use
-    is refused. Every new holder gets the next ``n``.
+    A lease is ``[n]``; a client counts on below it: ``[n, 1]``, ``[n, 2]`` and so on, and what is older than the last
+    use is refused. Every new holder gets the next ``n``.
 
     Args:
         timeout: Wall-clock seconds without a sign of life after which the lease is stale.

@@ -32,8 +32,8 @@ class StateLink:
     """Hands every state to every subscriber; loses, delays or reorders them on demand.
 
     Args:
-        resend: Send the last state again when a delay leaves nothing to send, as lockstep needs: a client that waits for
-            a state before it sends the next command would wait for ever.
+        resend: Send the last state again when a delay leaves nothing to send, as lockstep needs: a client that waits
+            for a state before it sends the next command would wait for ever.
         seed: Seed of random losses.
     """
 

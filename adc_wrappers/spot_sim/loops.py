@@ -54,8 +54,8 @@ class _Loop:
 class LockstepLoop(_Loop):
     """Simulated time: as fast as possible while something is under way, never while joint commands decide.
 
-    A robot that has come to rest simulates one step per step of the wall's time as long as somebody reads its states, and
-    nothing otherwise.
+    A robot that has come to rest simulates one step per step of the wall's time as long as somebody reads its states,
+    and nothing otherwise.
     """
 
     def _pass_time(self) -> float:

@@ -71,8 +71,8 @@ class PracticeSettings:
     """Mass added to the body, kg."""
 
     saturate_targets: bool = False
-    """Keep joint targets within the joints' ranges, as the robot's documentation says of itself. Off by default, because
-    the simulators of this library do not do it and rollouts are to be equal."""
+    """Keep joint targets within the joints' ranges, as the robot's documentation says of itself. Off by default,
+    because the simulators of this library do not do it and rollouts are to be equal."""
 
     lease_timeout: float = 6.0
     """Wall-clock seconds without a sign of life after which a lease is stale and joint control ends."""

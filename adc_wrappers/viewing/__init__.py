@@ -1,9 +1,19 @@
 """Watching a task live: in a browser, or in MuJoCo's window."""
 
 from .actions import ACTIONS, make_action
-from .browser import BrowserView
-from .figures import Figure, figure_of
+from .browser import BrowserView, FigurePage
+from .figures import Figure, SpotFigure, figure_of
 from .session import ViewSession
 from .window import MujocoWindow
 
-__all__ = ["ACTIONS", "BrowserView", "Figure", "MujocoWindow", "ViewSession", "figure_of", "make_action"]
+__all__ = [
+    "ACTIONS",
+    "BrowserView",
+    "Figure",
+    "FigurePage",
+    "MujocoWindow",
+    "SpotFigure",
+    "ViewSession",
+    "figure_of",
+    "make_action",
+]

@@ -1,4 +1,4 @@
-"""A session in the browser, with viser: no screen is needed where it runs."""
+"""A figure or a whole session in the browser, with viser: no screen is needed where it runs."""
 
 from __future__ import annotations
 
@@ -13,38 +13,35 @@ from adc_wrappers.core.errors import BackendError, MissingExtraError
 from .figures import Figure, shape_quaternion
 from .session import ViewSession
 
-__all__ = ["BrowserView"]
+__all__ = ["BrowserView", "FigurePage"]
 
 _LOOPBACK = "127.0.0.1"
 _STATUS_EVERY = 10  # steps
 
 
-class BrowserView:
-    """Serves a page on this computer alone that shows a figure and offers pause, reset, push and K.
+class FigurePage:
+    """Serves a page on this computer alone that shows a figure.
 
     To look from elsewhere, forward the port: ``ssh -L 8080:127.0.0.1:8080 HOST``.
 
     Args:
-        session: What is shown.
-        figure: How it is drawn.
+        figure: What is drawn.
         port: Port of the page; the next free one if it is taken.
-        title: Shown above the controls.
+        title: Name of the page.
 
     Raises:
         MissingExtraError: viser is not installed.
         BackendError: No port could be opened.
     """
 
-    def __init__(self, session: ViewSession, figure: Figure, *, port: int = 8080, title: str = "adc") -> None:
+    def __init__(self, figure: Figure, *, port: int = 8080, title: str = "adc") -> None:
         try:
             import viser
         except ImportError as error:
             raise MissingExtraError("viser", "view", "The live view in the browser") from error
         if not 0 < port < 65536:
             raise BackendError(f"port: expected 1 to 65535, got {port}.")
-        self._session = session
         self._figure = figure
-        self._clock = 0
         try:
             self.server: Any = viser.ViserServer(host=_LOOPBACK, port=port, label=title, verbose=False)
         except OSError as error:
@@ -52,8 +49,6 @@ class BrowserView:
         self.frames: dict[str, Any] = {}
         """The scene's frames by link."""
         self._build_scene()
-        self._build_controls(title)
-        self.draw()
 
     @property
     def address(self) -> str:
@@ -66,9 +61,6 @@ class BrowserView:
             for link, pose in self._figure.poses().items():
                 self.frames[link].position = pose.position
                 self.frames[link].wxyz = pose.quaternion
-        if self._clock % _STATUS_EVERY == 0:
-            self._status.content = self._status_text()
-        self._clock += 1
 
     def close(self) -> None:
         """Stop serving."""
@@ -91,6 +83,35 @@ class BrowserView:
                     f"/robot/{link}/{index}", vertices, faces, color=shape.color, flat_shading=shape.kind == "box",
                     wxyz=shape_quaternion(shape), position=np.array(shape.position),
                 )  # fmt: skip
+
+
+class BrowserView(FigurePage):
+    """A page that shows a session and offers pause, reset, push and K.
+
+    Args:
+        session: What is shown.
+        figure: How it is drawn.
+        port: Port of the page; the next free one if it is taken.
+        title: Shown above the controls.
+
+    Raises:
+        MissingExtraError: viser is not installed.
+        BackendError: No port could be opened.
+    """
+
+    def __init__(self, session: ViewSession, figure: Figure, *, port: int = 8080, title: str = "adc") -> None:
+        super().__init__(figure, port=port, title=title)
+        self._session = session
+        self._clock = 0
+        self._build_controls(title)
+        self.draw()
+
+    def draw(self) -> None:
+        """Bring the page up to date."""
+        super().draw()
+        if self._clock % _STATUS_EVERY == 0:
+            self._status.content = self._status_text()
+        self._clock += 1
 
     def _build_controls(self, title: str) -> None:
         gui, session = self.server.gui, self._session

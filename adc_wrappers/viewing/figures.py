@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import RobotBackend
+from adc_wrappers.backends.base import RobotBackend, RobotState
 from adc_wrappers.backends.spot_model import JOINT_NAMES, SPOT, ShapeSpec, link_poses
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.task import Task
 
-__all__ = ["CartFigure", "Figure", "LinkPose", "SpotFigure", "figure_of"]
+__all__ = ["CartFigure", "Figure", "HasState", "LinkPose", "SpotFigure", "figure_of"]
 
 _STEEL, _DARK, _YELLOW, _RED = (0.55, 0.56, 0.6), (0.16, 0.18, 0.22), (0.98, 0.74, 0.06), (0.75, 0.24, 0.24)
 _RAIL_HEIGHT = 0.6
@@ -44,12 +44,19 @@ class Figure(ABC):
         """Return where every link of ``shapes`` is now."""
 
 
+class HasState(Protocol):
+    """Anything that knows where a Spot is: a backend, or a mirror of a robot elsewhere."""
+
+    def state(self) -> RobotState:
+        """Return the present state; base pose and joint positions are drawn."""
+
+
 class SpotFigure(Figure):
     """Spot, drawn with the shell of the table, whatever engine moves it."""
 
     camera = ((1.25, -1.35, 0.75), (0.0, 0.0, 0.4))
 
-    def __init__(self, backend: RobotBackend) -> None:
+    def __init__(self, backend: HasState) -> None:
         self._backend = backend
         self.shapes = {link.name: link.visual for link in SPOT.links if link.visual}
 

@@ -38,9 +38,10 @@ def time_service(robot: SimulatedSpot) -> Service:
         response.state.status = kinds.STATUS_OK if enough else kinds.STATUS_MORE_SAMPLES_NEEDED
         response.state.measurement_time.CopyFrom(timestamp(robot.clock.now()))
 
+    method = Unary(time_sync_pb2.TimeSyncUpdateRequest, time_sync_pb2.TimeSyncUpdateResponse, update)
     return Service(
         name="time-sync", type="bosdyn.api.TimeSyncService", authority="timesync.spot.robot",
-        methods={"TimeSyncUpdate": Unary(time_sync_pb2.TimeSyncUpdateRequest, time_sync_pb2.TimeSyncUpdateResponse, update)},
+        methods={"TimeSyncUpdate": method},
     )  # fmt: skip
 
 

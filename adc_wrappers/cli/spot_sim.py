@@ -1,0 +1,133 @@
+"""``adc spot-sim``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+from rich.console import Console
+
+from adc_wrappers.core.errors import BackendError
+
+if TYPE_CHECKING:
+    from adc_wrappers.spot_sim import PracticeRobot
+
+__all__ = ["SpotSim"]
+
+_PICTURES_PER_SECOND = 25.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpotSim:
+    """Start a Spot to practise on: the robot's services on this computer, with simulated physics behind them."""
+
+    port: int = 0
+    """Where to listen, on 127.0.0.1 only; 0 for any free port."""
+
+    clock: Literal["realtime", "lockstep"] = "realtime"
+    """realtime: like a robot, 333 states per second; lockstep: every joint command moves simulated time on by 20 ms."""
+
+    arm: bool = False
+    """Fit an arm: 19 joints."""
+
+    view: Annotated[tuple[str, ...], tyro.conf.arg(metavar="browser|gif PATH")] = ()
+    """Watch it in the browser, or film it until it ends."""
+
+    fault: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME@SECONDS")] = ()
+    """Things that go wrong at some time of the robot's clock, such as estop@12; see docs/practice_robot.md."""
+
+    skew: float = -199.0
+    """Seconds by which the robot's clock is ahead of this computer's, in real time."""
+
+    gain_scale: float = 1.0
+    """Stiffness that acts, as a share of the commanded one: a secret for system identification."""
+
+    seed: int = 0
+    """Seed of noise and random losses."""
+
+    folder: Path | None = None
+    """Where to write the certificate authority, ca.pem; by default a temporary folder."""
+
+    seconds: float | None = None
+    """Stop after so much time; by default with Ctrl+C."""
+
+    def run(self) -> int:
+        """Start it, and wait."""
+        from adc_wrappers.spot_sim import PracticeRobot
+
+        film = self._film()
+        faults = [_parse_fault(word) for word in self.fault]
+        console = Console(highlight=False, soft_wrap=True)
+        robot = PracticeRobot(
+            port=self.port, folder=self.folder, clock=self.clock, arm=self.arm, seed=self.seed, clock_skew=self.skew,
+            gain_scale=self.gain_scale,
+        )  # fmt: skip
+        with robot:
+            self._introduce(robot, console)
+            for name, after in faults:
+                robot.inject(name, after=after)
+            if film is not None:
+                robot.start_film()
+            try:
+                self._wait(robot, console)
+            except KeyboardInterrupt:
+                console.print("ending")
+            if film is not None:
+                console.print(f"{robot.save_film(film)} pictures in {film}", markup=False)
+        return 0
+
+    def _film(self) -> Path | None:
+        """Return where to write a film, and refuse what ``--view`` cannot be."""
+        if self.view in ((), ("browser",)):
+            return None
+        if len(self.view) == 2 and self.view[0] == "gif":
+            return Path(self.view[1])
+        raise BackendError(f"--view: expected 'browser' or 'gif PATH', got {' '.join(self.view)!r}.")
+
+    def _introduce(self, robot: PracticeRobot, console: Console) -> None:
+        from adc_wrappers.spot_sim.launcher import PASSWORD_VARIABLE
+
+        given = PASSWORD_VARIABLE in os.environ
+        console.print(
+            f"practice robot at {robot.hostname} port {robot.port}, {self.clock} clock\n"
+            f"certificate authority {robot.certificate}\n"
+            f"user {robot.username}, password " + (f"from {PASSWORD_VARIABLE}" if given else robot.password),
+            markup=False,
+        )
+
+    def _wait(self, robot: PracticeRobot, console: Console) -> None:
+        """Wait for Ctrl+C, the end of the time or of the robot; draw meanwhile."""
+        end = float("inf") if self.seconds is None else time.monotonic() + self.seconds
+        going: Callable[[], bool] = lambda: time.monotonic() < end and robot.running  # noqa: E731
+        if self.view != ("browser",):
+            console.print("Ctrl+C ends it.")
+            while going():
+                time.sleep(0.1)
+            return
+        from adc_wrappers.spot_sim.watching import PracticeRobotPage
+
+        page = PracticeRobotPage(robot)
+        try:
+            console.print(f"watch {page.address}\nCtrl+C ends it.")
+            while going():
+                page.draw()
+                time.sleep(1.0 / _PICTURES_PER_SECOND)
+        finally:
+            page.close()
+
+
+def _parse_fault(word: str) -> tuple[str, float]:
+    """Return name and time of ``NAME@SECONDS``."""
+    from adc_wrappers.spot_sim.fault_table import check_fault
+
+    name, _, seconds = word.partition("@")
+    check_fault(name, {})
+    try:
+        return name, float(seconds or 0.0)
+    except ValueError as error:
+        raise BackendError(f"--fault: expected NAME@SECONDS, got {word!r}.") from error
