@@ -65,6 +65,12 @@ class Deploy:
     seconds: float | None = None
     """Length of a trial; by default the task's time limit."""
 
+    push: float | None = None
+    """With --practice: push the robot sideways by this speed, m/s, once in every trial."""
+
+    push_at: float = 10.0
+    """Seconds after which it is pushed."""
+
     trials: int = 1
     """How many trials; each is confirmed on its own."""
 
@@ -84,8 +90,8 @@ class Deploy:
         self._check()
         console = Console(highlight=False, soft_wrap=True)
         policy = load(self.policy)
-        with self._target(policy) as target:
-            return _deploy(self, policy, target, console)
+        with self._target(policy) as (target, robot):
+            return _deploy(self, policy, target, robot, console)
 
     def _check(self) -> None:
         from adc_wrappers.backends.spot.settings import is_loopback
@@ -97,30 +103,33 @@ class Deploy:
             )
         if self.yes and self.hostname is not None and not is_loopback(self.hostname):
             raise ValueError(f"--yes is for practice robots on this computer, not for {self.hostname!r}.")
+        if self.push is not None and not self.practice:
+            raise ValueError("--push is for the practice robot: give --practice too.")
         if self.trials < 1:
             raise ValueError(f"trials: expected at least 1, got {self.trials}.")
         if (self.stiffness is None) != (self.damping is None):
             raise ValueError("commanded gains: give --stiffness and --damping, or neither.")
 
     @contextlib.contextmanager
-    def _target(self, policy: Any) -> Iterator[dict[str, Any]]:
-        """Yield the settings of the connection; starts a practice robot if asked to."""
+    def _target(self, policy: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Yield the settings of the connection, and the practice robot if one is to be started."""
         if self.simulation:
-            yield {}
+            yield {}, None
             return
         settings: dict[str, Any] = {
             "hostname": self.hostname, "port": self.port, "certificate": self.certificate, "clock": self.clock,
             "shadow": self.shadow, "limits": self.limits, "soft_start_steps": self.soft_start,
         }  # fmt: skip
         if not self.practice:
-            yield {**settings, **self._gains(policy)}
+            yield {**settings, **self._gains(policy)}, None
             return
         from adc_wrappers.spot_sim import PracticeRobot
 
         with PracticeRobot(clock=self.clock) as robot:
             settings |= {"hostname": robot.hostname, "port": robot.port, "certificate": robot.certificate}
             credentials = (robot.username, robot.password)
-            yield {**settings, "credentials": lambda: credentials, "patience": 30.0, **self._gains(policy)}
+            more = {"credentials": lambda: credentials, "patience": 30.0}
+            yield {**settings, **more, **self._gains(policy)}, robot
 
     def _gains(self, policy: Any) -> dict[str, Any]:
         from adc_wrappers.backends.spot.settings import is_loopback
@@ -139,7 +148,7 @@ class Deploy:
         )
 
 
-def _deploy(options: Deploy, policy: Any, target: dict[str, Any], console: Console) -> int:
+def _deploy(options: Deploy, policy: Any, target: dict[str, Any], robot: Any, console: Console) -> int:
     from adc_wrappers.deploy.session import Deployer
 
     deployer = Deployer(policy, options.policy, target, out=options.out, command=_command_line())
@@ -155,7 +164,12 @@ def _deploy(options: Deploy, policy: Any, target: dict[str, Any], console: Conso
             if not options.simulation and not options.shadow and not _confirmed(options, console):
                 console.print("not confirmed; nothing was moved.")
                 return 1
-            folder, outcome = deployer.trial(seed=options.seed + number, seconds=options.seconds)
+            folder, outcome = deployer.trial(
+                seed=options.seed + number,
+                seconds=options.seconds,
+                push_at=options.push_at if options.push is not None else None,
+                push=lambda: robot.inject("push", speed=options.push),
+            )
             good &= outcome.guard is None
             console.print(f"{outcome.mode}: {outcome.seconds:.2f} s, {outcome.longest_hold:.2f} s held at longest")
             if outcome.guard is not None:

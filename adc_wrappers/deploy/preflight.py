@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from adc_wrappers.backends.spot.agreement import GRAVITY_TOLERANCE
+
 from .running import check_deployment
 
 __all__ = ["PreflightItem", "PreflightReport", "preflight"]
 
-_GRAVITY_TOLERANCE = 3.0
 _WATCH_SECONDS = 2.5
 _RATE_SECONDS = 0.5
 _LEAST_RATE = 250.0
@@ -99,9 +100,9 @@ def _condition(backend: Any, session: Any, health: Any) -> list[PreflightItem]:
 def _links(backend: Any, session: Any) -> list[PreflightItem]:
     backend.watch(_WATCH_SECONDS)
     angle = backend.gravity_disagreement()
-    agreed = None if math.isnan(angle) or angle > _GRAVITY_TOLERANCE else True
+    agreed = None if math.isnan(angle) or angle > GRAVITY_TOLERANCE else True
     more = "" if agreed else "; judged when it stands"
-    shown = "no inertial sensor" if math.isnan(angle) else f"{angle:.1f}° (at most {_GRAVITY_TOLERANCE:g}°{more})"
+    shown = "no inertial sensor" if math.isnan(angle) else f"{angle:.1f}° (at most {GRAVITY_TOLERANCE:g}°{more})"
     items = [
         PreflightItem(name="time sync", value=f"robot's clock ahead by {session.clock_skew():.3f} s", ok=True),
         PreflightItem(name="gravity: odometry against inertial sensor", value=shown, ok=agreed),

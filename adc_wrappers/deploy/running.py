@@ -13,7 +13,7 @@ from adc_wrappers.envs.deployment import Deployment
 
 from .recorder import TrialRecorder
 
-__all__ = ["TrialOutcome", "check_deployment", "run_trial"]
+__all__ = ["PushWatch", "TrialOutcome", "check_deployment", "run_trial"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +82,7 @@ def run_trial(
     steps: int | None = None,
     recorder: TrialRecorder | None = None,
     on_step: Callable[[int, dict[str, Any]], None] | None = None,
+    go_on: bool = False,
 ) -> TrialOutcome:
     """Run one episode, and record it.
 
@@ -92,6 +93,8 @@ def run_trial(
         steps: Stop after so many; by default the task's time limit.
         recorder: Told of every step.
         on_step: Told of the number of steps and ``info`` after each.
+        go_on: Begin anew where the task ends an episode, as in shadow mode, where the policy drives nothing and the
+            robot may be lying on the ground.
     """
     task = env.unwrapped.task
     monitor = task.episode_monitor()
@@ -113,6 +116,9 @@ def run_trial(
             recorder.step(_row(book, task.deployment(), seen, action, reward, info, answered - asked))
         if on_step is not None:
             on_step(book.steps, info)
+        if go_on and terminated:
+            observation, _ = env.reset()
+            terminated = False
     success = bool(info.get("is_success", False)) or (
         not terminated and not truncated and book.hold_now >= task.hold_steps
     )
@@ -126,6 +132,39 @@ def _mode(success: bool, guard: dict[str, Any] | None, failure: Callable[[], str
     if success:
         return "success"
     return failure() if guard is None else f"guard: {guard['check']}"
+
+
+class PushWatch:
+    """Pushes a practice robot once in a trial, and looks whether it is in the stance again some time later.
+
+    Args:
+        step: Policy step after which it is pushed.
+        window: Policy steps that it may take.
+        push: Does it.
+        recorder: Told of it.
+    """
+
+    def __init__(self, step: int, window: int, push: Callable[[], None], recorder: TrialRecorder) -> None:
+        self._step, self._end, self._push, self._recorder = step, step + window, push, recorder
+        self._pushed = self._judged = False
+
+    def __call__(self, number: int, info: dict[str, Any]) -> None:
+        """Look at a step."""
+        if number == self._step:
+            self._push()
+            self._pushed = True
+            self._recorder.event("push", {"step": number, "holds": info["holds"]})
+        elif number == self._end:
+            self._judge(info["holds"])
+
+    def finish(self) -> None:
+        """A trial that ended before was not recovered."""
+        if self._pushed and not self._judged:
+            self._judge(False)
+
+    def _judge(self, recovered: bool) -> None:
+        self._judged = True
+        self._recorder.event("push recovered", {"recovered": recovered})
 
 
 class _Book:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,7 +19,8 @@ from adc_wrappers.envs.registry import make_env
 
 from .preflight import PreflightReport, preflight, robot_identity
 from .recorder import TrialRecorder
-from .running import TrialOutcome, check_deployment, run_trial
+from .running import PushWatch, TrialOutcome, check_deployment, run_trial
+from .trials import RECOVERY_SECONDS
 
 __all__ = ["Deployer"]
 
@@ -102,17 +104,32 @@ class Deployer:
         """Whether the motors were confirmed off at the end."""
         return self._ears.last_event == ("closed", {"motors": "confirmed off"})
 
-    def trial(self, *, seed: int, seconds: float | None = None) -> tuple[Path, TrialOutcome]:
-        """Run and record one trial; returns its folder and how it went."""
+    def trial(
+        self, *, seed: int, seconds: float | None = None, push_at: float | None = None,
+        push: Callable[[], None] | None = None,
+    ) -> tuple[Path, TrialOutcome]:  # fmt: skip
+        """Run and record one trial; returns its folder and how it went.
+
+        Args:
+            seed: Of the reset.
+            seconds: Its length; by default the task's time limit.
+            push_at: Seconds after which ``push`` is called.
+            push: Pushes a practice robot.
+        """
         step = self._policy.metadata.policy_step
         recorder = self._recorder(seed)
         self._ears.recorder = recorder
         outcome: TrialOutcome | None = None
+        watch = None
+        if push_at is not None and push is not None:
+            watch = PushWatch(round(push_at / step), round(RECOVERY_SECONDS / step), push, recorder)
         try:
             outcome = run_trial(
                 self._env, self._policy, seed=seed, steps=None if seconds is None else round(seconds / step),
-                recorder=recorder,
+                recorder=recorder, on_step=watch, go_on=self.source == "shadow",
             )  # fmt: skip
+            if watch is not None:
+                watch.finish()
             if self._robot and not self._env.actuator_backend.settings.shadow:
                 self._env.actuator_backend.stop()
         finally:

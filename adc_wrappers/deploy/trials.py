@@ -19,7 +19,7 @@ from .recorder import FORMAT
 __all__ = ["Trial", "TrialError", "find_trials", "read_trial", "summarize"]
 
 RECOVERY_SECONDS = 2.0
-"""After a push, a stand counts as recovered if it is held for a moment within this time and nothing stopped it."""
+"""A push counts as recovered from if the robot is in the stance so long after it."""
 
 _BOOTSTRAP = 2000
 

@@ -19,6 +19,7 @@ from adc_wrappers.core.actuators import Gains, damping_for
 from adc_wrappers.core.errors import BackendError
 
 from . import sdk
+from .agreement import check_gravity, check_start, gravity_angle
 from .driving import JointDriver
 from .estimation import StateEstimator
 from .joints import JointOrder, check_named
@@ -33,9 +34,6 @@ from .takeover import Setpoint, gain_setpoints, pose_setpoints
 __all__ = ["SpotRobotBackend"]
 
 _TARGET_STIFFNESS = 40.0
-_ORDER_TOLERANCE = 0.05
-_GRAVITY_TOLERANCE = 3.0
-_GRAVITY_SECONDS = 1.0
 _GRAVITY_SAMPLES = 500
 
 
@@ -115,6 +113,9 @@ class SpotRobotBackend(RobotBackend):
     def _on_sample(self, sample: StateSample) -> None:
         if sample.acceleration is not None:
             self._gravity.append(sample)
+        driver = self._driver
+        if isinstance(driver, JointDriver):
+            driver.hear(sample)
         for listener in self._listeners():
             listener.state(sample, self._targets)
 
@@ -165,7 +166,7 @@ class SpotRobotBackend(RobotBackend):
         Raises:
             BackendError: The start is another, the robot must not be driven, or the guard ended the take-over.
         """
-        self._check_start(start)
+        check_start(start, self.nominal_pose)
         done = False
         try:
             self._take_over()
@@ -173,20 +174,6 @@ class SpotRobotBackend(RobotBackend):
         finally:
             if not done:
                 self._stop_driving("the reset was not finished")
-
-    def _check_start(self, start: RobotStart) -> None:
-        moving = [
-            name
-            for name in ("base_linear_velocity", "base_angular_velocity", "joint_velocities")
-            if np.any(getattr(start, name))
-        ]
-        if not np.allclose(start.joint_positions, self.nominal_pose, atol=1e-9):
-            moving.append("joint_positions")
-        if moving:
-            raise BackendError(
-                f"a robot cannot be put into a state: the start asks for other {', '.join(moving)} than the nominal "
-                "pose at rest. Make the env with randomize=False."
-            )
 
     def _take_over(self) -> None:
         self._end_driver()
@@ -203,7 +190,8 @@ class SpotRobotBackend(RobotBackend):
         self._tell("armed", {})
         self.session.stand()
         self.watch(self.settings.settle_seconds)
-        self.check_agreement()
+        check_named(self.session.health().joints, self._newest().position)
+        check_gravity(self.gravity_disagreement())
         driver = JointDriver(
             self.session, self.receiver, self.guard, self.settings, self.policy_step, self._estimator, self._tell,
             self._on_command,
@@ -225,31 +213,9 @@ class SpotRobotBackend(RobotBackend):
             raise BackendError("no state has come from the robot.")
         return latest
 
-    def check_agreement(self) -> float:
-        """Refuse a robot whose joint order or up direction is not what it seems; it must stand still.
-
-        Returns:
-            The angle between gravity by its odometry and by its inertial sensor, degrees; NaN if there is no sensor.
-        """
-        check_named(self.session.health().joints, self._newest().position, _ORDER_TOLERANCE)
-        angle = self.gravity_disagreement()
-        if angle > _GRAVITY_TOLERANCE:
-            raise BackendError(
-                f"gravity: odometry and inertial sensor disagree by {angle:.1f}°, at most {_GRAVITY_TOLERANCE}°. Let "
-                "the robot stand still on level ground and reboot it there."
-            )
-        return angle
-
     def gravity_disagreement(self) -> float:
-        """Return the angle between the two ideas of down over the last states, degrees; NaN if there is no sensor."""
-        since = self._newest().stamp - _GRAVITY_SECONDS
-        samples = [sample for sample in self._gravity if sample.stamp >= since]
-        if not samples:
-            return float("nan")
-        felt = np.mean([sample.acceleration for sample in samples], axis=0)
-        seen = -np.mean([sample.gravity for sample in samples], axis=0)
-        cosine = float(felt @ seen / (np.linalg.norm(felt) * np.linalg.norm(seen)))
-        return float(np.rad2deg(np.arccos(np.clip(cosine, -1.0, 1.0))))
+        """Return the angle between odometry's and the inertial sensor's idea of down, degrees; NaN without a sensor."""
+        return gravity_angle(list(self._gravity), self._newest().stamp)
 
     def _lead(self, driver: JointDriver) -> None:
         """Lead pose and gains from the robot's stand to ours."""
@@ -309,6 +275,10 @@ class SpotRobotBackend(RobotBackend):
     def render(self, env_id: int = 0) -> NDArray[np.uint8]:
         """Refuse: there is no camera that looks at the robot."""
         raise BackendError("a robot has no picture of itself. Look at it, or view the practice robot.")
+
+    def delays(self) -> dict[str, list[float]]:
+        """Return the delays of the running episode, s; nothing in shadow mode."""
+        return self._driver.delays() if isinstance(self._driver, JointDriver) else {}
 
     def stop(self) -> None:
         """End the episode now: the robot stands by its own controller."""

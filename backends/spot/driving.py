@@ -171,7 +171,13 @@ class JointDriver:
         self._key += 1
         zeros: NDArray[np.float64] = np.zeros_like(setpoint.position)
         return JointCommand(
-            self._key, setpoint.position, zeros, setpoint.stiffness, setpoint.damping, self.sample.stamp
+            self._key,
+            setpoint.position,
+            zeros,
+            setpoint.stiffness,
+            setpoint.damping,
+            self.sample.stamp,
+            self.sample.received,
         )
 
     def _note(self, command: JointCommand) -> None:
@@ -235,7 +241,7 @@ class JointDriver:
         breach = self._guard.ages(
             state_age=self._receiver.age(),
             policy_age=0.0 if holding else time.monotonic() - self._put_at,
-            echo_lag=self._sender.echo_lag(newest.echo),
+            echo_lag=self._sender.echo_lag(),
             time=newest.stamp,
         )
         if self._receiver.problem is not None:
@@ -274,6 +280,14 @@ class JointDriver:
         self._safe.wait()
         for watcher in self._watchers:
             watcher.stop()
+
+    def hear(self, sample: StateSample) -> None:
+        """Take note of a state message as it comes; runs in the receiver's thread."""
+        self._sender.acknowledge(sample.echo, sample.received)
+
+    def delays(self) -> dict[str, list[float]]:
+        """Return the delays of the episode so far, s: from state to command, and from command to its echo."""
+        return {"state_to_command": list(self._sender.latencies), "command_to_echo": list(self._sender.echo_times)}
 
     def numbers(self) -> dict[str, float]:
         """Return counts of the episode."""

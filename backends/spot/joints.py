@@ -55,7 +55,7 @@ class JointOrder:
         return np.asarray(values, dtype=np.float64)[self._to_stream]
 
 
-def check_named(named: dict[str, float], streamed: NDArray[np.float64], tolerance: float) -> None:
+def check_named(named: dict[str, float], streamed: NDArray[np.float64], tolerance: float = 0.05) -> None:
     """Refuse a robot whose named joint positions are not those of its stream.
 
     Args:

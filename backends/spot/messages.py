@@ -67,6 +67,9 @@ class JointCommand(NamedTuple):
     source: float
     """Acquisition of the state that it came from, robot's clock, s."""
 
+    received: float = 0.0
+    """When that state came, host's monotonic clock, s."""
+
 
 def seconds(timestamp: Any) -> float:
     """Return a protobuf timestamp in seconds."""

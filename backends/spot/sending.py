@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +13,8 @@ from .messages import JointCommand, build_request
 from .sdk import grpc, robot_command_pb2
 
 __all__ = ["CommandSender"]
+
+_KEPT = 20_000
 
 
 class CommandSender:
@@ -59,8 +61,10 @@ class CommandSender:
         """Set once the first message has been handed over."""
         self.messages = 0
         """Messages handed over."""
-        self.last_latency = 0.0
-        """Seconds from the receipt of the state to the first sending of the command that came from it."""
+        self.latencies: deque[float] = deque(maxlen=_KEPT)
+        """Seconds from the receipt of a state to the first sending of the command that came from it."""
+        self.echo_times: deque[float] = deque(maxlen=_KEPT)
+        """Seconds from the first sending of a command to the state that acknowledges it."""
         self._thread = threading.Thread(target=self._run, name="spot commands", daemon=True)
 
     def start(self, command: JointCommand) -> None:
@@ -80,11 +84,16 @@ class CommandSender:
             if self._command is not None:
                 self._command = self._command._replace(source=source)
 
-    def echo_lag(self, echo: int) -> float:
-        """Return for how long the oldest command after ``echo`` has waited to be acknowledged, s."""
+    def acknowledge(self, echo: int, now: float) -> None:
+        """Take note that a state has shown a command's key."""
         with self._changed:
             while self._unacknowledged and next(iter(self._unacknowledged)) <= echo:
-                self._unacknowledged.popitem(last=False)
+                _, sent = self._unacknowledged.popitem(last=False)
+                self.echo_times.append(now - sent)
+
+    def echo_lag(self) -> float:
+        """Return for how long the oldest command has waited to be acknowledged, s."""
+        with self._changed:
             if not self._unacknowledged or self._period is None:
                 return 0.0
             return time.monotonic() - next(iter(self._unacknowledged.values()))
@@ -131,7 +140,8 @@ class CommandSender:
                 continue
             if fresh:
                 with self._changed:
-                    self._unacknowledged[command.key] = time.monotonic()
+                    self._unacknowledged[command.key] = sending = time.monotonic()
+                    self.latencies.append(sending - command.received)
             yield build_request(
                 command, self._order, end_time=end_time, client_name=self._client_name,
                 velocity_limit=self._velocity_limit,
