@@ -172,3 +172,24 @@ def test_in_simulation_the_shipped_policy_passes_the_practice_limits_and_not_the
         assert wide.after(backend.state()) is None
     env.close()
     assert refused[0] and np.mean(refused) > 0.5
+
+
+def test_the_wrapper_ends_a_simulated_episode_as_the_robots_would_end():
+    from adc_wrappers.envs.guarded import GuardWrapper
+
+    env = GuardWrapper(make_env("spot-handstand", backend="mujoco", randomize=False), PRACTICE_LIMITS)
+    env.reset(seed=0)
+    observation, _, terminated, truncated, info = env.step(np.zeros(12, np.float32))
+    assert not terminated and "guard" not in info
+    strict = GuardWrapper(env.env, replace(PRACTICE_LIMITS, slew=0.1))
+    before, _ = strict.reset(seed=0)
+    observation, reward, terminated, truncated, info = strict.step(np.full(12, 0.5, np.float32))
+    assert terminated and not truncated and reward == 0.0 and info["guard"]["check"] == "slew"
+    assert np.array_equal(observation, before)  # nothing was simulated
+    fast = GuardWrapper(env.env, replace(PRACTICE_LIMITS, joint_speed=0.01))
+    fast.reset(seed=0)
+    _, _, terminated, _, info = fast.step(np.zeros(12, np.float32))
+    assert terminated and info["guard"]["check"] == "joint_speed"
+    env.close()
+    with pytest.raises(TypeError, match="Spot's stands"):
+        GuardWrapper(make_env("cartpole", backend="analytic"))

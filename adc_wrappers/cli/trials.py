@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,7 +62,7 @@ def _table(summaries: dict[str, dict[str, Any]]) -> Table:
     table.add_column("")
     for source in summaries:
         table.add_column(source)
-    rows = {
+    rows: dict[str, Callable[[dict[str, Any]], str]] = {
         "trials": lambda s: str(s["trials"]),
         "success": lambda s: _rate(s["success"]),
         "stance reached": lambda s: _rate(s["transition"]),
