@@ -14,7 +14,7 @@ from bosdyn.client.exceptions import LeaseUseError
 from bosdyn.client.license import LicenseClient
 from bosdyn.client.robot_command import BehaviorFaultError, RobotCommandBuilder, UnsupportedError, blocking_stand
 from bosdyn.util import timestamp_to_nsec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spot_sim_helpers import EXPIRED, INACTIVE, INVALID, Client, LocalRobot
 
@@ -274,6 +274,7 @@ def test_a_misspelt_fault_is_refused(robot):
         robot.inject("stream_cut", which="none")
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(FAULTS)), st.floats(allow_nan=True))
 def test_parameters_are_finite_numbers_or_refused(name, value):
     for key in FAULTS[name].parameters:

@@ -45,6 +45,7 @@ __all__ = [
     "set_time",
     "time_sync_pb2",
     "timestamp",
+    "timestamp_pb2",
 ]
 
 _SECOND = 1_000_000_000
