@@ -162,6 +162,10 @@ class RobotBackend(ABC):
     def set_parameters(self, parameters: RobotParameters, env_ids: NDArray[np.int64]) -> None:
         """Give chosen robots physical parameters; they last until they are set again."""
 
+    def incident(self) -> dict[str, Any] | None:
+        """Return why a guard has ended the running episode, None while it goes on; a simulator has none."""
+        return None
+
     @abstractmethod
     def render(self, env_id: int = 0) -> NDArray[np.uint8]:
         """Return a picture of one robot, RGB."""

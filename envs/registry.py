@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 
 from adc_wrappers.core.errors import did_you_mean
 
@@ -41,6 +42,21 @@ class TaskSpec:
     factory: str
     """Name of the function ``(backend, num_envs, settings) -> Task``."""
 
+    robot_settings: str | None = None
+    """``module:class`` of the settings that the backend ``"spot"`` takes beside the task's; None: it has none."""
+
+    def split_settings(self, backend: str, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the task's settings, and those of the connection to a robot.
+
+        A robot cannot be randomized, so there ``randomize`` is False unless it is asked for, which is refused.
+        """
+        if backend != "spot" or self.robot_settings is None:
+            return values, {}
+        module, name = self.robot_settings.split(":")
+        known = {field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))}
+        task = {"randomize": False, **{key: value for key, value in values.items() if key not in known}}
+        return task, {key: value for key, value in values.items() if key in known}
+
     def settings_class(self) -> Any:
         """Return the settings dataclass."""
         return getattr(importlib.import_module(self.module), self.settings)
@@ -54,6 +70,8 @@ class TaskSpec:
                 raise TypeError(f"the task {self.name!r} has no setting {name!r}. {did_you_mean(name, known)}")
         return settings(**values)
 
+
+_ROBOT_SETTINGS = "adc_wrappers.backends.spot.settings:SpotRobotSettings"
 
 TASKS: dict[str, TaskSpec] = {
     "cartpole": TaskSpec(
@@ -78,19 +96,21 @@ TASKS: dict[str, TaskSpec] = {
         name="spot-handstand",
         gymnasium_id="ADC/SpotHandstand-v0",
         summary="Spot from four feet to a handstand on its front feet (the paper's task)",
-        backends=("mujoco", "pybullet"),
+        backends=("mujoco", "pybullet", "spot"),
         module="adc_wrappers.envs.spot",
         settings="SpotSettings",
         factory="make_handstand_task",
+        robot_settings=_ROBOT_SETTINGS,
     ),
     "spot-hindstand": TaskSpec(
         name="spot-hindstand",
         gymnasium_id="ADC/SpotHindstand-v0",
         summary="Spot from four feet to a stand on its hind feet",
-        backends=("mujoco", "pybullet"),
+        backends=("mujoco", "pybullet", "spot"),
         module="adc_wrappers.envs.spot",
         settings="SpotSettings",
         factory="make_hindstand_task",
+        robot_settings=_ROBOT_SETTINGS,
     ),
 }
 
@@ -117,7 +137,8 @@ def make_env(
         backend: The engine; by default the task's first.
         num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many.
         render_mode: ``"rgb_array"``, ``"human"`` (single env) or None.
-        **settings: The task's own settings, such as ``start_angle`` of the cart-pole.
+        **settings: The task's own settings, such as ``start_angle`` of the cart-pole; with the backend ``"spot"`` also
+            those of the connection, such as ``hostname``.
 
     Example:
         >>> envs = make_env("cartpole", backend="analytic", num_envs=16, start_angle=0.1)
@@ -134,11 +155,15 @@ def make_env(
         raise ValueError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, spec.backends)}")
     if num_envs is not None and num_envs < 1:
         raise ValueError(f"num_envs: expected None or at least 1, got {num_envs}.")
-    built = spec.build_settings(settings)
+    own, robot = spec.split_settings(chosen, settings)
+    built = spec.build_settings(own)
     factory = getattr(importlib.import_module(spec.module), spec.factory)
     if num_envs is None:
-        return TaskEnv(factory(chosen, 1, built), render_mode)
-    return TaskVectorEnv(factory(chosen, num_envs, built), render_mode)
+        env = TaskEnv(factory(chosen, 1, built, **robot), render_mode)
+        if chosen == "spot":
+            env.spec = EnvSpec(spec.gymnasium_id, nondeterministic=True)
+        return env
+    return TaskVectorEnv(factory(chosen, num_envs, built, **robot), render_mode)
 
 
 def register_gymnasium_ids() -> None:

@@ -86,6 +86,10 @@ class Task(ABC):
         """Return what is randomized in the running episodes by name, each of shape ``(num_envs,)``; for ``info``."""
         return {}
 
+    def incident(self) -> dict[str, Any] | None:
+        """Return why a guard has ended the running episode; None while it goes on. For ``info["guard"]``."""
+        return None
+
     def deployment(self) -> Deployment:
         """Return what must be known to run a policy of this task somewhere else; a policy file holds it.
 

@@ -33,7 +33,7 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
     """One env of a task.
 
     ``info`` has the reward's terms and whether the env is in the wanted state (``holds``) at every step, and
-    ``is_success`` when an episode ends.
+    ``is_success`` when an episode ends. On a robot, ``info["guard"]`` says why a guard has ended it.
 
     Args:
         task: The task, over a backend with one env.
@@ -83,6 +83,9 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
             info["is_success"] = bool(result.success[0])
             info["broken_physics"] = bool(result.broken[0])
             self._running = False
+        incident = self.task.incident()
+        if incident is not None:
+            info["guard"] = incident
         self._show()
         return result.observation[0], float(result.reward[0]), terminated, truncated, info
 

@@ -14,6 +14,7 @@ from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtra
 from adc_wrappers.runs import CheckpointError, RunFolderError
 
 from .advise import Advise
+from .deploy import Deploy
 from .doctor import Doctor
 from .envs import Envs
 from .evaluate import Evaluate
@@ -25,6 +26,7 @@ from .plot import Plot
 from .select_k0 import SelectK0
 from .spot_sim import SpotSim
 from .train import Train
+from .trials import Trials
 from .viability import Viability
 from .view import View
 
@@ -37,6 +39,8 @@ COMMANDS: dict[str, Any] = {
     "view": View,
     "plot": Plot,
     "export": Export,
+    "deploy": Deploy,
+    "trials": Trials,
     "feasible": Feasible,
     "select-k0": SelectK0,
     "viability": Viability,

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import RobotBackend, RobotStart
+from adc_wrappers.backends.base import BackendError, RobotBackend, RobotStart
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.envs.deployment import Deployment
@@ -141,8 +141,9 @@ class SpotStandTask(Task):
         return {name: (-fall_cost if name == "fall" else self._weights[name]) * value for name, value in raw.items()}
 
     def terminated(self) -> NDArray[np.bool_]:
-        """Return which robots touch the ground with a link that must not."""
-        return np.asarray(any_contact(self.backend.state(), self._fall_links))
+        """Return which robots touch the ground with a link that must not, or were stopped by a guard."""
+        fallen = np.asarray(any_contact(self.backend.state(), self._fall_links))
+        return fallen if self.incident() is None else np.ones_like(fallen)
 
     def holds(self) -> NDArray[np.bool_]:
         """Return which robots are in the stance now."""
@@ -151,6 +152,10 @@ class SpotStandTask(Task):
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return the randomized parameters of every env."""
         return self._randomization.describe()
+
+    def incident(self) -> dict[str, Any] | None:
+        """Return why the backend's guard has ended the episode."""
+        return self.backend.incident()
 
     def episode_monitor(self) -> StandMonitor:
         """Return what tells falls forward, back and sideways, and stances never reached or lost, apart."""
@@ -206,16 +211,38 @@ class SpotStandTask(Task):
         )
 
 
-def make_handstand_task(backend: str, num_envs: int, settings: SpotSettings) -> SpotStandTask:
-    """Build the handstand on a named engine."""
-    return SpotStandTask(_make_backend(backend, num_envs, settings), settings, HANDSTAND)
+def make_handstand_task(backend: str, num_envs: int, settings: SpotSettings, **robot: Any) -> SpotStandTask:
+    """Build the handstand on a named engine, or on a robot with its settings."""
+    return _make_task(backend, num_envs, settings, HANDSTAND, robot)
 
 
-def make_hindstand_task(backend: str, num_envs: int, settings: SpotSettings) -> SpotStandTask:
-    """Build the hind-leg stand on a named engine."""
-    return SpotStandTask(_make_backend(backend, num_envs, settings), settings, HINDSTAND)
+def make_hindstand_task(backend: str, num_envs: int, settings: SpotSettings, **robot: Any) -> SpotStandTask:
+    """Build the hind-leg stand on a named engine, or on a robot with its settings."""
+    return _make_task(backend, num_envs, settings, HINDSTAND, robot)
 
 
-def _make_backend(name: str, num_envs: int, settings: SpotSettings) -> RobotBackend:
+def _make_task(
+    name: str, num_envs: int, settings: SpotSettings, stance: Stance, robot: dict[str, Any]
+) -> SpotStandTask:
     arguments: dict[str, Any] = {"physics_step": settings.physics_step, "decimation": settings.decimation}
-    return make_robot_backend(name, num_envs, model=settings.model, **arguments)
+    if name == "spot":
+        _check_for_robot(settings)
+        arguments.update(wanted=stance.gravity, **robot)
+    else:
+        arguments["model"] = settings.model
+    backend = make_robot_backend(name, num_envs, **arguments)
+    try:
+        return SpotStandTask(backend, settings, stance)
+    except BackendError:
+        backend.close()
+        raise
+
+
+def _check_for_robot(settings: SpotSettings) -> None:
+    """Refuse what a robot cannot do."""
+    if settings.randomized():
+        raise BackendError(
+            f"a robot cannot be randomized, got randomize={settings.randomize!r}: make the env with randomize=False."
+        )
+    if settings.model is not None:
+        raise BackendError(f"a robot is its own model, got model={settings.model!r}.")

@@ -1,0 +1,207 @@
+"""``adc deploy``."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["Deploy"]
+
+WORD = "DRIVE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deploy:
+    """Run a policy file on a Spot: preflight, then shadow or armed, recorded.
+
+    User name and password come from BOSDYN_CLIENT_USERNAME and BOSDYN_CLIENT_PASSWORD, or from a prompt.
+    Read docs/hardware.md before you use a real robot.
+    """
+
+    policy: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="POLICY")]
+    """A policy file that `adc export` wrote."""
+
+    hostname: str | None = None
+    """Address of the robot; 127.0.0.1 for a practice robot that runs already."""
+
+    port: int = 443
+    """Its TCP port."""
+
+    certificate: Path | None = None
+    """Certificate authority of a practice robot, PEM."""
+
+    practice: bool = False
+    """Start a practice robot, and run on that."""
+
+    simulation: bool = False
+    """Run in the plain MuJoCo env instead, to compare."""
+
+    shadow: bool = False
+    """Let the policy run on the robot's states, and send nothing."""
+
+    clock: Literal["realtime", "lockstep"] = "realtime"
+    """lockstep: a practice robot's time waits for the policy."""
+
+    stiffness: float | None = None
+    """Commanded stiffness for all joints; by default the file's. On a practice robot: the file's simulated gains."""
+
+    damping: float | None = None
+    """Commanded damping, likewise."""
+
+    limits: Literal["robot", "practice"] | None = None
+    """The guard's numbers; by default by the hostname."""
+
+    soft_start: int = 0
+    """Policy steps over which the policy is blended in."""
+
+    seconds: float | None = None
+    """Length of a trial; by default the task's time limit."""
+
+    push: float | None = None
+    """With --practice: push the robot sideways by this speed, m/s, once in every trial."""
+
+    push_at: float = 10.0
+    """Seconds after which it is pushed."""
+
+    trials: int = 1
+    """How many trials; each is confirmed on its own."""
+
+    seed: int = 0
+    """Seed of the first trial."""
+
+    out: Path = Path("trials")
+    """Folder for recordings; each trial makes one inside."""
+
+    yes: bool = False
+    """Do not ask; refused unless the robot is a practice robot on this computer."""
+
+    def run(self) -> int:
+        """Deploy."""
+        from adc_wrappers.policy import load
+
+        self._check()
+        console = Console(highlight=False, soft_wrap=True)
+        policy = load(self.policy)
+        with self._target(policy) as (target, robot):
+            return _deploy(self, policy, target, robot, console)
+
+    def _check(self) -> None:
+        from adc_wrappers.backends.spot.settings import is_loopback
+
+        chosen = [name for name in ("hostname", "practice", "simulation") if getattr(self, name)]
+        if len(chosen) != 1:
+            raise ValueError(
+                f"say where to run: one of --hostname, --practice or --simulation; got {', '.join(chosen) or 'none'}."
+            )
+        if self.yes and self.hostname is not None and not is_loopback(self.hostname):
+            raise ValueError(f"--yes is for practice robots on this computer, not for {self.hostname!r}.")
+        if self.push is not None and not self.practice:
+            raise ValueError("--push is for the practice robot: give --practice too.")
+        if self.trials < 1:
+            raise ValueError(f"trials: expected at least 1, got {self.trials}.")
+        if (self.stiffness is None) != (self.damping is None):
+            raise ValueError("commanded gains: give --stiffness and --damping, or neither.")
+
+    @contextlib.contextmanager
+    def _target(self, policy: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Yield the settings of the connection, and the practice robot if one is to be started."""
+        if self.simulation:
+            yield {}, None
+            return
+        settings: dict[str, Any] = {
+            "hostname": self.hostname, "port": self.port, "certificate": self.certificate, "clock": self.clock,
+            "shadow": self.shadow, "limits": self.limits, "soft_start_steps": self.soft_start,
+        }  # fmt: skip
+        if not self.practice:
+            yield {**settings, **self._gains(policy)}, None
+            return
+        from adc_wrappers.spot_sim import PracticeRobot
+
+        with PracticeRobot(clock=self.clock) as robot:
+            settings |= {"hostname": robot.hostname, "port": robot.port, "certificate": robot.certificate}
+            credentials = (robot.username, robot.password)
+            more = {"credentials": lambda: credentials, "patience": 30.0}
+            yield {**settings, **more, **self._gains(policy)}, robot
+
+    def _gains(self, policy: Any) -> dict[str, Any]:
+        from adc_wrappers.backends.spot.settings import is_loopback
+
+        metadata = policy.metadata
+        if self.stiffness is not None:
+            return {"stiffness": self.stiffness, "damping": self.damping}
+        if metadata.commanded_stiffness is not None:
+            return {"stiffness": metadata.commanded_stiffness, "damping": metadata.commanded_damping}
+        if self.practice or (self.hostname is not None and is_loopback(self.hostname)):
+            return {"stiffness": metadata.simulated_stiffness, "damping": metadata.simulated_damping}
+        raise ValueError(
+            f"{self.policy} does not say which gains are to be commanded to a robot, and they are not the simulated "
+            "ones: give --stiffness and --damping, or export the policy with --commanded-stiffness and "
+            "--commanded-damping."
+        )
+
+
+def _deploy(options: Deploy, policy: Any, target: dict[str, Any], robot: Any, console: Console) -> int:
+    from adc_wrappers.deploy.session import Deployer
+
+    deployer = Deployer(policy, options.policy, target, out=options.out, command=_command_line())
+    with deployer:
+        report = deployer.preflight()
+        if report is not None:
+            console.print(_table(report))
+            if not report.ok:
+                console.print("preflight: not ready; nothing was moved.")
+                return 1
+        good = True
+        for number in range(options.trials):
+            if not options.simulation and not options.shadow and not _confirmed(options, console):
+                console.print("not confirmed; nothing was moved.")
+                return 1
+            folder, outcome = deployer.trial(
+                seed=options.seed + number,
+                seconds=options.seconds,
+                push_at=options.push_at if options.push is not None else None,
+                push=lambda: robot.inject("push", speed=options.push),
+            )
+            good &= outcome.guard is None
+            console.print(f"{outcome.mode}: {outcome.seconds:.2f} s, {outcome.longest_hold:.2f} s held at longest")
+            if outcome.guard is not None:
+                console.print(f"guard: {outcome.guard['reason']}; then: {outcome.guard['fallback']}", markup=False)
+            console.print(f"trial {folder}")
+    if not options.simulation and not options.shadow:
+        console.print("motors confirmed off" if deployer.motors_off else "motors: see the last event of the trial")
+    return 0 if good else 1
+
+
+def _table(report: Any) -> Table:
+    table = Table(title="preflight", title_justify="left")
+    for column in ("", "", ""):
+        table.add_column(column)
+    marks = {True: "ok", False: "NO", None: ""}
+    for item in report.items:
+        table.add_row(item.name, item.value, marks[item.ok])
+    return table
+
+
+def _confirmed(options: Deploy, console: Console) -> bool:
+    """Ask the operator for the word; ``--yes`` was checked to be for practice only."""
+    if options.yes:
+        return True
+    if not sys.stdin.isatty() and not options.practice:
+        raise ValueError(f"arming needs a terminal on which somebody types {WORD}.")
+    console.print(
+        "The robot will stand up and then move by the policy. The area is clear, and somebody else holds the E-stop?"
+    )
+    return input(f"Type {WORD} to go on: ").strip() == WORD
+
+
+def _command_line() -> list[str]:
+    """Arguments never hold credentials: there is no option for them."""
+    return ["adc", *sys.argv[1:]]

@@ -1,0 +1,82 @@
+"""CSV tables of a trial, written row by row by a thread of their own."""
+
+from __future__ import annotations
+
+import csv
+import queue
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BASE_COLUMNS", "TableWriter", "base_numbers", "joint_columns"]
+
+_AXES = ("x", "y", "z")
+BASE_COLUMNS: tuple[str, ...] = (
+    *(f"base_position.{axis}" for axis in _AXES),
+    *(f"base_quaternion.{axis}" for axis in ("w", *_AXES)),
+    *(f"base_linear_velocity.{axis}" for axis in _AXES),
+    *(f"base_angular_velocity.{axis}" for axis in _AXES),
+)
+"""Columns of the body in a trajectory log; velocities are in the body frame."""
+
+
+def joint_columns(kind: str, joints: Sequence[str]) -> list[str]:
+    """Return the columns of one number per joint.
+
+    >>> joint_columns("position", ["fl_hx", "fl_hy"])
+    ['position.fl_hx', 'position.fl_hy']
+    """
+    return [f"{kind}.{joint}" for joint in joints]
+
+
+def base_numbers(sample: Any) -> list[float]:
+    """Return the numbers of :data:`BASE_COLUMNS` from a state sample."""
+    parts: tuple[NDArray[np.float64], ...] = (
+        sample.base_position, sample.base_quaternion, sample.linear_velocity, sample.angular_velocity,
+    )  # fmt: skip
+    return [float(value) for part in parts for value in part]
+
+
+class TableWriter:
+    """Writes rows to CSV files without keeping whoever gives them waiting."""
+
+    def __init__(self) -> None:
+        self._rows: queue.SimpleQueue[tuple[str, list[Any]] | None] = queue.SimpleQueue()
+        self._tables: dict[str, tuple[Path, tuple[str, ...]]] = {}
+        self._files: dict[str, Any] = {}
+        self._writers: dict[str, Any] = {}
+        self._thread = threading.Thread(target=self._run, name="trial tables", daemon=True)
+        self._thread.start()
+
+    def declare(self, name: str, path: Path, columns: Sequence[str]) -> None:
+        """Say where a table is to be; it is made with its first row."""
+        self._tables[name] = (path, tuple(columns))
+
+    def _open(self, name: str) -> None:
+        path, columns = self._tables[name]
+        self._files[name] = file = path.open("w", newline="", encoding="utf-8")
+        self._writers[name] = csv.writer(file, lineterminator="\n")
+        self._writers[name].writerow(columns)
+
+    def write(self, name: str, row: list[Any]) -> None:
+        """Append a row to a table."""
+        self._rows.put((name, row))
+
+    def close(self) -> None:
+        """Write what is left and close every table; may be called twice."""
+        if self._thread.is_alive():
+            self._rows.put(None)
+            self._thread.join()
+        for file in self._files.values():
+            file.close()
+
+    def _run(self) -> None:
+        while (item := self._rows.get()) is not None:
+            name, row = item
+            if name not in self._writers:
+                self._open(name)
+            self._writers[name].writerow(row)

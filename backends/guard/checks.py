@@ -1,0 +1,182 @@
+"""The guard itself: one look before every command, one after every state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.backends.base import RobotState
+from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, SPOT, knee_torque_limit
+
+from .limits import GuardLimits
+from .phases import PhaseTracker
+
+__all__ = ["Breach", "Guard", "Moment", "torque_limits"]
+
+_Array = NDArray[np.float64]
+
+_LOWER: Final = np.array([joint.lower for joint in SPOT.actuated])
+_UPPER: Final = np.array([joint.upper for joint in SPOT.actuated])
+_EFFORT: Final = np.array([joint.effort for joint in SPOT.actuated])
+_KNEES: Final = np.array([name.endswith("_kn") for name in JOINT_NAMES])
+_FALL_LINKS: Final = [i for i, name in enumerate(LINK_NAMES) if name.endswith(("body", "hip", "uleg"))]
+_TOUCHING: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breach:
+    """Why a policy was stopped."""
+
+    check: str
+    """Which check: ``finite``, ``position``, ``slew``, ``torque``, ``joint_speed``, ``state_age``, ``policy_age``,
+    ``echo_lag``, ``order``, ``clock``, ``lean``, ``side``, ``speed``, ``turn_rate``, ``height``, ``fall``, or one of
+    the robot's own: ``battery``, ``fault``, ``estop``, ``power``, ``lease``, ``stream``."""
+
+    reason: str
+    """A sentence with what was expected and what came."""
+
+    phase: str = ""
+    """Phase of the stand."""
+
+    time: float = 0.0
+    """Robot's clock, s."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for ``info`` and for recordings."""
+        return asdict(self)
+
+
+class Moment(NamedTuple):
+    """What the guard looks at before targets are sent; everything of one robot."""
+
+    state: RobotState
+    """The state that the targets come from; row 0 is looked at."""
+
+    targets: _Array
+    """Joint targets, rad, ``(joints,)``."""
+
+    previous: _Array
+    """The targets before them, rad, ``(joints,)``."""
+
+    stiffness: _Array
+    """Gains under which they act, ``(joints,)``."""
+
+    damping: _Array
+    """``(joints,)``."""
+
+    load: _Array
+    """Feed-forward torque, N·m, ``(joints,)``."""
+
+    time: float = 0.0
+    """Robot's clock, s."""
+
+
+def torque_limits(joint_positions: _Array) -> _Array:
+    """Return the largest torque of each joint at its present angle, N·m, ``(joints,)``."""
+    return np.where(_KNEES, knee_torque_limit(joint_positions), _EFFORT)
+
+
+class Guard:
+    """Looks at every command before it is sent and at every state after it; remembers the phase of the stand.
+
+    Args:
+        limits: The numbers.
+        wanted: Direction of gravity in the body frame in the stance.
+    """
+
+    def __init__(self, limits: GuardLimits, wanted: Sequence[float]) -> None:
+        self.limits = limits
+        self.phases = PhaseTracker(wanted)
+
+    def before(self, moment: Moment) -> Breach | None:
+        """Return what forbids sending these targets, or None."""
+        return self._first(self._command_problems(moment), moment.time)
+
+    def after(self, state: RobotState, time: float = 0.0) -> Breach | None:
+        """Return what forbids going on from this state, or None."""
+        return self._first(self._state_problems(state), time)
+
+    def ages(self, *, state_age: float, policy_age: float, echo_lag: float, time: float = 0.0) -> Breach | None:
+        """Return which of the three clocks has run out, or None."""
+        seconds = {"state_age": state_age, "policy_age": policy_age, "echo_lag": echo_lag}
+        what = {
+            "state_age": "the newest state is old",
+            "policy_age": "no new action came",
+            "echo_lag": "the robot has not acknowledged a command",
+        }
+        return self._first(
+            (
+                (name, f"{what[name]}: {value * 1e3:.0f} ms, at most {getattr(self.limits, name) * 1e3:.0f} ms")
+                for name, value in seconds.items()
+                if not value <= getattr(self.limits, name)
+            ),
+            time,
+        )
+
+    def breach(self, check: str, reason: str, time: float = 0.0) -> Breach:
+        """Return a breach that somebody else has found, with the present phase."""
+        return Breach(check=check, reason=reason, phase=self.phases.phase, time=time)
+
+    def _first(self, problems: Iterator[tuple[str, str]], time: float) -> Breach | None:
+        for check, reason in problems:
+            return self.breach(check, reason, time)
+        return None
+
+    def _command_problems(self, moment: Moment) -> Iterator[tuple[str, str]]:
+        limits, targets = self.limits, moment.targets
+        q, speed = moment.state.joint_positions[0], moment.state.joint_velocities[0]
+        if not (np.isfinite(targets).all() and np.isfinite(moment.load).all()):
+            yield "finite", f"the targets are not all finite numbers: {targets.tolist()}"
+            return
+        beyond = np.maximum(_LOWER - targets, targets - _UPPER)
+        if beyond.max() > limits.beyond_stop:
+            yield "position", _worst("target beyond the joint's range", beyond, limits.beyond_stop, "rad")
+        slew = np.abs(targets - moment.previous)
+        if slew.max() > limits.slew:
+            yield "slew", _worst("target jumps", slew, limits.slew, "rad in one step")
+        torque = moment.stiffness * (targets - q) - moment.damping * speed + moment.load
+        share = np.abs(torque) / torque_limits(q)
+        if share.max() > limits.torque_share:
+            yield "torque", _worst("predicted torque as a share of the limit", share, limits.torque_share, "")
+
+    def _state_problems(self, state: RobotState) -> Iterator[tuple[str, str]]:
+        limits = self.limits
+        if not all(np.isfinite(part[0]).all() for part in state):
+            yield "finite", "the robot's state is not all finite numbers"
+            return
+        speeds = np.abs(state.joint_velocities[0])
+        if speeds.max() > limits.joint_speed:
+            yield "joint_speed", _worst("joint speed", speeds, limits.joint_speed, "rad/s")
+        touching = state.contact_forces[0, _FALL_LINKS] > _TOUCHING
+        if touching.any():
+            link = LINK_NAMES[_FALL_LINKS[int(np.argmax(touching))]]
+            yield "fall", f"{link} touches the ground"
+        yield from self._envelope_problems(state)
+
+    def _envelope_problems(self, state: RobotState) -> Iterator[tuple[str, str]]:
+        lean, side = self.phases.look(state.projected_gravity[0])
+        envelope = self.limits.envelopes[self.phases.phase]
+        low, high = envelope.lean
+        if not low <= lean <= high:
+            yield "lean", f"lean of {lean:.1f}°, expected {low:g}° to {high:g}°"
+        if abs(side) > envelope.side:
+            yield "side", f"turned {side:.1f}° onto a side, at most {envelope.side:g}°"
+        speed = float(np.linalg.norm(state.base_linear_velocity[0]))
+        if speed > envelope.speed:
+            yield "speed", f"body at {speed:.2f} m/s, at most {envelope.speed:g} m/s"
+        rate = float(np.linalg.norm(state.base_angular_velocity[0]))
+        if rate > envelope.turn_rate:
+            yield "turn_rate", f"body turns at {rate:.2f} rad/s, at most {envelope.turn_rate:g} rad/s"
+        height = float(state.base_position[0, 2])
+        if height < envelope.height:
+            yield "height", f"body {height:.3f} m above the ground, at least {envelope.height:g} m"
+
+
+def _worst(what: str, values: _Array, limit: float, unit: str) -> str:
+    worst = int(np.argmax(values))
+    text = f"{what}: {JOINT_NAMES[worst]} {values[worst]:.3f}, at most {limit:g} {unit}"
+    return text.rstrip()

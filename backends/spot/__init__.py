@@ -1,0 +1,5 @@
+"""A real Spot, through Boston Dynamics' SDK."""
+
+from .settings import SpotRobotSettings
+
+__all__ = ["SpotRobotSettings"]

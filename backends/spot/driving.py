@@ -1,0 +1,294 @@
+"""Driving the joints: one command per policy step, watched, until the guard or the end of the episode."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.backends.base import RobotState
+from adc_wrappers.backends.guard import Breach, Guard, Moment
+
+from . import sdk
+from .estimation import StateEstimator
+from .fallback import Fallback
+from .joints import JointOrder
+from .messages import JointCommand, StateSample
+from .receiving import StateReceiver
+from .repeating import Repeater
+from .sending import CommandSender
+from .session import SpotSession
+from .settings import SpotRobotSettings
+from .takeover import Setpoint
+
+__all__ = ["JointDriver"]
+
+WATCH_PERIOD = 0.005
+HEALTH_PERIOD = 0.25
+HOLD_SECONDS = 2.0
+"""How long the nominal pose is held for a policy that has not acted yet."""
+
+
+class JointDriver:
+    """Drives the joints of one robot through one episode.
+
+    Args:
+        session: A robot that stands, with motors on.
+        receiver: Its states.
+        guard: Looks at everything.
+        settings: How it is driven.
+        policy_step: Seconds.
+        estimator: Turns samples into states.
+        tell: Told of events.
+        on_command: Told of every new command.
+    """
+
+    def __init__(
+        self,
+        session: SpotSession,
+        receiver: StateReceiver,
+        guard: Guard,
+        settings: SpotRobotSettings,
+        policy_step: float,
+        estimator: StateEstimator,
+        tell: Callable[[str, dict[str, Any]], None],
+        on_command: Callable[[JointCommand], None],
+    ) -> None:
+        self._session, self._receiver, self._guard, self._settings = session, receiver, guard, settings
+        self._policy_step, self._estimator, self._tell, self._on_command = policy_step, estimator, tell, on_command
+        self._timed = settings.clock == "realtime"
+        limits = guard.limits
+        self._sender = CommandSender(
+            session.client(sdk.RobotCommandStreamingClient),
+            JointOrder(),
+            lambda: receiver.robot_now,
+            period=1.0 / settings.send_rate if self._timed else None,
+            time_to_live=settings.time_to_live if self._timed else policy_step + settings.time_to_live,
+            life=policy_step + (limits.state_age if self._timed else settings.time_to_live),
+            client_name=session.client_name,
+            velocity_limit=limits.joint_speed,
+        )
+        self._fallback = Fallback(session, settings)
+        self._lock = threading.Lock()
+        self._safe = threading.Event()
+        self._halted: Breach | None = None
+        self.incident: dict[str, Any] | None = None
+        """The breach that ended the episode and what the robot was told then; None while it goes on."""
+        self.sample: StateSample = self._newest()
+        """The state of the last policy instant."""
+        self._key = 0
+        self._steps = 0
+        self._command: JointCommand | None = None
+        self._put_at = time.monotonic()
+        self._holding_since: float | None = None
+        self._due = 0.0
+        self.overruns = 0
+        """Policy steps whose instant had passed before the action came."""
+        self._watchers: list[Repeater] = []
+
+    def _newest(self) -> StateSample:
+        latest = self._receiver.latest
+        if latest is None:
+            raise RuntimeError("the driver needs a state before it begins.")
+        return latest
+
+    def begin(self, setpoint: Setpoint) -> None:
+        """Open the command stream with a first setpoint, switch to joint control and start the watchdogs."""
+        self.sample = self._newest()
+        self._due = self.sample.stamp
+        self._key = self.sample.echo % 2_000_000_000
+        command = self._make(setpoint)
+        self._note(command)
+        self._holding_since = time.monotonic()
+        self._sender.start(command)
+        self._sender.sent.wait(self._settings.patience)
+        self._session.activate()
+        self._await_echo(command)
+        self._tell("joint control", {"key": command.key})
+        if self._timed:
+            self._watchers = [
+                Repeater("spot watchdog", WATCH_PERIOD, self._watch),
+                Repeater("spot health", HEALTH_PERIOD, self._watch_health),
+            ]
+
+    def _await_echo(self, command: JointCommand) -> None:
+        """Let nothing follow before the robot has shown that it hears us."""
+        heard = self._receiver.wait(lambda s: s.echo == command.key or self._over(), self._settings.patience)
+        if heard is None or self._sender.ended is not None:
+            self.halt(self._why_no_state(command))
+            return
+        self.sample = heard
+        self._due = heard.stamp
+
+    def hold(self) -> None:
+        """Keep the last setpoint for a while, on fresh states, until the policy acts."""
+        self._holding_since = time.monotonic()
+
+    def step(self, setpoint: Setpoint) -> RobotState | None:
+        """Send a setpoint and wait for the state one policy step later; None if the guard has ended the episode."""
+        if self._halted is None:
+            self._try_step(setpoint)
+        if self._halted is not None:
+            self._safe.wait()
+            return None
+        return self._estimator.state(self.sample)
+
+    def _try_step(self, setpoint: Setpoint) -> None:
+        previous = setpoint.position if self._command is None else self._command.position
+        moment = Moment(
+            self._estimator.state(self.sample), setpoint.position, previous, setpoint.stiffness, setpoint.damping,
+            np.zeros_like(previous), self.sample.stamp,
+        )  # fmt: skip
+        breach = self._guard.before(moment)
+        if breach is not None:
+            self.halt(breach)
+            return
+        command = self._make(setpoint)
+        self._note(command)
+        self._holding_since = None
+        self._sender.put(command)
+        sample = self._next_sample(command)
+        if self._halted is not None:
+            return
+        if sample is None or self._sender.ended is not None:
+            self.halt(self._why_no_state(command))
+            return
+        if self._timed is False and sample.stamp - command.source > 1.5 * self._policy_step + 0.01:
+            gap = sample.stamp - command.source
+            self.halt(self._guard.breach("clock", f"the robot's clock moved by {gap:.3f} s in one step", sample.stamp))
+            return
+        self.sample = sample
+        self._steps += 1
+        found = self._guard.after(self._estimator.state(sample), sample.stamp) or self._poll_in_lockstep()
+        if found is not None:
+            self.halt(found)
+
+    def _make(self, setpoint: Setpoint) -> JointCommand:
+        self._key += 1
+        zeros: NDArray[np.float64] = np.zeros_like(setpoint.position)
+        return JointCommand(
+            self._key,
+            setpoint.position,
+            zeros,
+            setpoint.stiffness,
+            setpoint.damping,
+            self.sample.stamp,
+            self.sample.received,
+        )
+
+    def _note(self, command: JointCommand) -> None:
+        self._command = command
+        self._put_at = time.monotonic()
+        self._on_command(command)
+
+    def _next_sample(self, command: JointCommand) -> StateSample | None:
+        if not self._timed:
+            until = command.source + self._policy_step - 1e-4
+            return self._receiver.wait(
+                lambda s: (s.echo == command.key and s.stamp >= until) or self._over(), self._settings.patience
+            )
+        self._due += self._policy_step
+        newest = self._newest().stamp
+        if newest > self._due + 1e-4:
+            self.overruns += 1
+            self._due = newest
+        timeout = self._policy_step + self._guard.limits.state_age
+        return self._receiver.wait(lambda s: s.stamp >= self._due - 1e-4 or self._over(), timeout)
+
+    def _over(self) -> bool:
+        """Whether waiting is pointless."""
+        return self._halted is not None or self._sender.ended is not None
+
+    def _why_no_state(self, command: JointCommand) -> Breach:
+        now = self._newest().stamp
+        if self._receiver.problem is not None:
+            return self._guard.breach(*self._receiver.problem, time=now)
+        if self._sender.ended is not None:
+            return self._diagnose(self._sender.ended)
+        if not self._timed and self._newest().echo < command.key:
+            reason = f"command {command.key} was not acknowledged within {self._settings.patience:g} s"
+            return self._guard.breach("echo_lag", reason, now)
+        return self._guard.breach("state_age", "no new state came in time", now)
+
+    def _diagnose(self, ended: str) -> Breach:
+        """Say why the command stream has ended, if the robot tells."""
+        check, reason = self._fallback.cause(self._guard.limits.battery) or ("stream", ended)
+        return self._guard.breach(check, f"{reason} ({ended})" if check != "stream" else reason, self._newest().stamp)
+
+    def _poll_in_lockstep(self) -> Breach | None:
+        every = max(1, round(HEALTH_PERIOD / self._policy_step))
+        if self._timed or self._steps % every:
+            return None
+        cause = self._fallback.cause(self._guard.limits.battery)
+        return None if cause is None else self._guard.breach(*cause, time=self.sample.stamp)
+
+    def _watch_health(self) -> bool:
+        cause = self._fallback.cause(self._guard.limits.battery)
+        if cause is not None:
+            self.halt(self._guard.breach(*cause, time=self._newest().stamp))
+        return self._halted is None
+
+    def _watch(self) -> bool:
+        """Look at clocks and streams; runs in the watchdog's thread."""
+        newest = self._newest()
+        holding = self._holding_since is not None and time.monotonic() - self._holding_since < HOLD_SECONDS
+        if holding and self._command is not None:
+            self._sender.refresh(newest.stamp)
+        breach = self._guard.ages(
+            state_age=self._receiver.age(),
+            policy_age=0.0 if holding else time.monotonic() - self._put_at,
+            echo_lag=self._sender.echo_lag(),
+            time=newest.stamp,
+        )
+        if self._receiver.problem is not None:
+            breach = self._guard.breach(*self._receiver.problem, time=newest.stamp)
+        elif self._sender.ended is not None:
+            breach = self._diagnose(self._sender.ended)
+        if breach is not None:
+            self.halt(breach)
+        return self._halted is None
+
+    def halt(self, breach: Breach) -> None:
+        """Stop the policy for a reason and hand over to the fall-back; the first reason counts."""
+        with self._lock:
+            if self._halted is not None:
+                return
+            self._halted = breach
+        outcome = "NOT CONFIRMED, press the E-stop: the fall-back did not end"
+        try:
+            self._sender.stop()
+            self._tell("guard", breach.to_dict())
+            outcome = self._fallback.act(breach, self._newest())
+        finally:
+            self.incident = {**breach.to_dict(), "fallback": outcome}
+            self._tell("fallback", {"outcome": outcome})
+            self._safe.set()
+
+    def end(self) -> None:
+        """End the episode: stop sending and end the watchdogs; the robot goes on by itself."""
+        with self._lock:
+            running = self._halted is None
+            if running:
+                self._halted = self._guard.breach("end", "the episode was ended", self._newest().stamp)
+        if running:
+            self._sender.stop()
+            self._safe.set()
+        self._safe.wait()
+        for watcher in self._watchers:
+            watcher.stop()
+
+    def hear(self, sample: StateSample) -> None:
+        """Take note of a state message as it comes; runs in the receiver's thread."""
+        self._sender.acknowledge(sample.echo, sample.received)
+
+    def delays(self) -> dict[str, list[float]]:
+        """Return the delays of the episode so far, s: from state to command, and from command to its echo."""
+        return {"state_to_command": list(self._sender.latencies), "command_to_echo": list(self._sender.echo_times)}
+
+    def numbers(self) -> dict[str, float]:
+        """Return counts of the episode."""
+        return {"steps": self._steps, "overruns": self.overruns, "messages_sent": self._sender.messages}

@@ -1,0 +1,85 @@
+"""From one state message to what the tasks see: height above the ground, and which links touch it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.backends.base import RobotState
+from adc_wrappers.backends.spot_model import FOOT_NAMES, FOOT_RADIUS, LINK_NAMES, SPOT, ShapeSpec, link_poses
+
+from .messages import StateSample, _rotation
+
+__all__ = ["StateEstimator"]
+
+_Array = NDArray[np.float64]
+
+WEIGHT: Final = SPOT.total_mass * 9.81
+LINK_FORCE: Final = 10.0
+TOUCHING: Final = 0.004
+"""Metres above the ground below which a link other than a foot counts as touching."""
+
+
+def _points(shape: ShapeSpec) -> tuple[_Array, float]:
+    """Return the points of a shape whose lowest decides, in the link's frame, and the radius around them."""
+    if shape.kind == "box":
+        half = np.array(shape.size) / 2.0
+        corners = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * half
+        return corners + shape.position, 0.0
+    roll, pitch, _ = shape.rpy
+    axis = np.array([np.cos(roll) * np.sin(pitch), -np.sin(roll), np.cos(roll) * np.cos(pitch)])
+    length = shape.size[1] if shape.kind != "sphere" else 0.0
+    middle = np.array(shape.position)
+    return np.stack((middle - axis * length / 2.0, middle + axis * length / 2.0)), shape.size[0]
+
+
+_SHAPES: Final = tuple(
+    (i, name, *_points(shape))
+    for i, name in enumerate(LINK_NAMES)
+    if name not in FOOT_NAMES
+    for shape in SPOT.link(name).collision
+)
+_FEET: Final = [LINK_NAMES.index(name) for name in FOOT_NAMES]
+
+
+class StateEstimator:
+    """Keeps the height of flat ground in the robot's odometry frame, from the feet that the robot says touch it.
+
+    Feet: the robot's own contacts; their force is the weight shared by the feet that touch, so that only whether there
+    is one means something. Other links: by kinematics, with the model's shapes, above the ground under the feet.
+    """
+
+    def __init__(self) -> None:
+        self._ground: float | None = None
+
+    def state(self, sample: StateSample) -> RobotState:
+        """Return a state of one robot."""
+        rotation = _rotation(sample.base_quaternion)
+        poses = link_poses(sample.position)
+        feet = np.stack([poses[name][:3, 3] for name in FOOT_NAMES]) @ rotation.T + sample.base_position
+        low = feet[:, 2] - FOOT_RADIUS
+        if sample.contacts.any():
+            self._ground = float(low[sample.contacts].min())
+        elif self._ground is None:
+            self._ground = float(low.min())
+        forces = np.zeros((1, len(LINK_NAMES)))
+        forces[0, _FEET] = np.where(sample.contacts, WEIGHT / max(1, int(sample.contacts.sum())), 0.0)
+        for index, name, points, radius in _SHAPES:
+            pose = poses[name]
+            height = (points @ pose[:3, :3].T + pose[:3, 3]) @ rotation[2] + sample.base_position[2] - radius
+            if height.min() - self._ground < TOUCHING:
+                forces[0, index] = LINK_FORCE
+        position = sample.base_position - np.array((0.0, 0.0, self._ground))
+        return RobotState(
+            base_position=position[None],
+            base_quaternion=sample.base_quaternion[None],
+            base_linear_velocity=sample.linear_velocity[None],
+            base_angular_velocity=sample.angular_velocity[None],
+            projected_gravity=sample.gravity[None],
+            joint_positions=sample.position[None],
+            joint_velocities=sample.velocity[None],
+            joint_torques=sample.load[None],
+            contact_forces=forces,
+        )

@@ -1,0 +1,42 @@
+"""The one place that imports Boston Dynamics' SDK."""
+
+from __future__ import annotations
+
+from adc_wrappers.core.errors import MissingExtraError
+
+try:
+    import bosdyn.client
+    import grpc
+    from bosdyn.api import basic_command_pb2, estop_pb2, robot_command_pb2, robot_state_pb2
+    from bosdyn.client import robot_command
+    from bosdyn.client.estop import EstopClient
+    from bosdyn.client.exceptions import Error as SdkError
+    from bosdyn.client.lease import LeaseClient, LeaseKeepAlive, ResourceAlreadyClaimedError
+    from bosdyn.client.license import LicenseClient
+    from bosdyn.client.power import PowerClient
+    from bosdyn.client.robot_command import RobotCommandBuilder, RobotCommandClient, RobotCommandStreamingClient
+    from bosdyn.client.robot_state import RobotStateClient, RobotStateStreamingClient
+except ImportError as error:
+    raise MissingExtraError("bosdyn-client", "spot", "Talking to a Spot") from error
+
+__all__ = [
+    "EstopClient",
+    "LeaseClient",
+    "LeaseKeepAlive",
+    "LicenseClient",
+    "PowerClient",
+    "ResourceAlreadyClaimedError",
+    "RobotCommandBuilder",
+    "RobotCommandClient",
+    "RobotCommandStreamingClient",
+    "RobotStateClient",
+    "RobotStateStreamingClient",
+    "SdkError",
+    "basic_command_pb2",
+    "bosdyn",
+    "estop_pb2",
+    "grpc",
+    "robot_command",
+    "robot_command_pb2",
+    "robot_state_pb2",
+]

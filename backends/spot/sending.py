@@ -1,0 +1,150 @@
+"""The command stream: the newest targets, sent again and again until they are too old."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .joints import JointOrder
+from .messages import JointCommand, build_request
+from .sdk import grpc, robot_command_pb2
+
+__all__ = ["CommandSender"]
+
+_KEPT = 20_000
+
+
+class CommandSender:
+    """Feeds the robot's joint command stream from a thread of its own.
+
+    A command's end time is ``min(now + time_to_live, source + life)`` on the robot's clock, where ``source`` is the
+    acquisition of the state that it came from: sending it again cannot make old data young. When that has passed,
+    nothing is sent, and the robot stops following by itself.
+
+    Args:
+        client: The SDK's streaming client.
+        order: The robot's joint order.
+        robot_now: Returns the robot's clock, s.
+        period: Seconds between two messages; None sends every command once (lockstep).
+        time_to_live: Seconds.
+        life: Seconds from a state's acquisition to the end of any command that came from it.
+        client_name: Who we are.
+        velocity_limit: Sent with every command, rad/s.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        order: JointOrder,
+        robot_now: Callable[[], float],
+        *,
+        period: float | None,
+        time_to_live: float,
+        life: float,
+        client_name: str,
+        velocity_limit: float,
+    ) -> None:
+        self._client, self._order, self._robot_now = client, order, robot_now
+        self._period, self._time_to_live, self._life = period, time_to_live, life
+        self._client_name, self._velocity_limit = client_name, velocity_limit
+        self._changed = threading.Condition()
+        self._command: JointCommand | None = None
+        self._fresh = False
+        self._stopping = False
+        self._unacknowledged: OrderedDict[int, float] = OrderedDict()
+        self.ended: str | None = None
+        """Why the stream has ended; None while it runs."""
+        self.sent = threading.Event()
+        """Set once the first message has been handed over."""
+        self.messages = 0
+        """Messages handed over."""
+        self.latencies: deque[float] = deque(maxlen=_KEPT)
+        """Seconds from the receipt of a state to the first sending of the command that came from it."""
+        self.echo_times: deque[float] = deque(maxlen=_KEPT)
+        """Seconds from the first sending of a command to the state that acknowledges it."""
+        self._thread = threading.Thread(target=self._run, name="spot commands", daemon=True)
+
+    def start(self, command: JointCommand) -> None:
+        """Open the stream with a first command."""
+        self.put(command)
+        self._thread.start()
+
+    def put(self, command: JointCommand) -> None:
+        """Replace the command that is being sent."""
+        with self._changed:
+            self._command, self._fresh = command, True
+            self._changed.notify_all()
+
+    def refresh(self, source: float) -> None:
+        """Let the present command live on from a newer state; for holding a pose, not for a policy's action."""
+        with self._changed:
+            if self._command is not None:
+                self._command = self._command._replace(source=source)
+
+    def acknowledge(self, echo: int, now: float) -> None:
+        """Take note that a state has shown a command's key."""
+        with self._changed:
+            while self._unacknowledged and next(iter(self._unacknowledged)) <= echo:
+                _, sent = self._unacknowledged.popitem(last=False)
+                self.echo_times.append(now - sent)
+
+    def echo_lag(self) -> float:
+        """Return for how long the oldest command has waited to be acknowledged, s."""
+        with self._changed:
+            if not self._unacknowledged or self._period is None:
+                return 0.0
+            return time.monotonic() - next(iter(self._unacknowledged.values()))
+
+    def stop(self) -> None:
+        """Stop sending and close the stream; the robot stops following at the last end time or before."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout=5.0)
+
+    def _run(self) -> None:
+        names = robot_command_pb2.JointControlStreamResponse.Status
+        try:
+            answer = self._client.send_joint_control_commands(self._requests())
+            ended = f"the robot closed the command stream: {names.Name(answer.status)} {answer.message}".rstrip()
+        except grpc.RpcError as error:
+            ended = f"the command stream broke: {error.code().name} {error.details()}"
+        with self._changed:
+            self.ended = ended
+            self._stopping = True
+            self._changed.notify_all()
+
+    def _requests(self) -> Iterator[Any]:
+        """Yield messages; runs in a thread of gRPC's."""
+        while True:
+            with self._changed:
+                due = None if self._period is None else time.monotonic() + self._period
+                while not self._stopping and not self._fresh:
+                    left = None if due is None else due - time.monotonic()
+                    if left is not None and left <= 0.0:
+                        break
+                    self._changed.wait(left)
+                if self._stopping:
+                    return
+                command, fresh = self._command, self._fresh
+                self._fresh = False
+            if command is None:
+                continue
+            now = self._robot_now()
+            end_time = min(now + self._time_to_live, command.source + self._life)
+            if end_time <= now:
+                continue
+            if fresh:
+                with self._changed:
+                    self._unacknowledged[command.key] = sending = time.monotonic()
+                    self.latencies.append(sending - command.received)
+            yield build_request(
+                command, self._order, end_time=end_time, client_name=self._client_name,
+                velocity_limit=self._velocity_limit,
+            )  # fmt: skip
+            self.messages += 1
+            self.sent.set()

@@ -1,0 +1,81 @@
+"""A practice robot and an env on it, for tests of the hardware backend."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adc_wrappers import make_env
+from adc_wrappers.policy import load
+
+POLICY = Path(__file__).parents[1] / "examples" / "policies" / "spot_handstand.onnx"
+
+
+class Notes:
+    """A listener that remembers events."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.states = 0
+
+    def state(self, sample: Any, targets: Any) -> None:
+        self.states += 1
+
+    def command(self, command: Any) -> None:
+        pass
+
+    def event(self, name: str, details: dict[str, Any]) -> None:
+        self.events.append((name, details))
+
+    def names(self) -> list[str]:
+        return [name for name, _ in self.events]
+
+
+def connection(robot: Any, **settings: Any) -> dict[str, Any]:
+    """Settings that reach a practice robot, patient enough for a busy computer."""
+    values: dict[str, Any] = {
+        "hostname": robot.hostname,
+        "port": robot.port,
+        "certificate": robot.certificate,
+        "credentials": lambda: (robot.username, robot.password),
+        "clock": robot.settings.clock,
+        "settle_seconds": 1.5,
+        "takeover_seconds": 0.6,
+        "patience": 30.0,
+        "power_off_seconds": 60.0,
+    }
+    return {**values, **settings}
+
+
+def spot_env(robot: Any, **settings: Any) -> Any:
+    """The handstand on a practice robot, at the gains of the shipped policy."""
+    metadata = load(POLICY).metadata
+    gains = {"stiffness": metadata.simulated_stiffness, "damping": metadata.simulated_damping}
+    return make_env("spot-handstand", backend="spot", preset="cpu", **{**gains, **connection(robot, **settings)})
+
+
+def own_threads() -> set[str]:
+    """Names of Python threads that this library or the SDK started; gRPC's own show as dummies."""
+    return {
+        thread.name
+        for thread in threading.enumerate()
+        if thread is not threading.main_thread() and not thread.name.startswith("Dummy")
+    }
+
+
+@contextmanager
+def nothing_left():
+    """Fail if threads are left that were not there before."""
+    before = own_threads()
+    yield
+    left = own_threads() - before
+    assert not left, f"threads left running: {left}"
+
+
+def still_action() -> np.ndarray:
+    """The action whose targets are the nominal pose."""
+    return np.zeros(12, np.float32)

@@ -1,0 +1,225 @@
+"""Messages, joint order, estimation, take-over and settings of the hardware backend: no network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("bosdyn.client")
+
+from bosdyn.api import robot_state_pb2
+
+from adc_wrappers import make_env
+from adc_wrappers.backends.spot.credentials import ask_credentials
+from adc_wrappers.backends.spot.estimation import StateEstimator
+from adc_wrappers.backends.spot.health import read_health
+from adc_wrappers.backends.spot.joints import STREAM_ORDER, JointOrder, check_named
+from adc_wrappers.backends.spot.messages import JointCommand, build_request, read_sample
+from adc_wrappers.backends.spot.settings import SpotRobotSettings
+from adc_wrappers.backends.spot.takeover import STIFF_STIFFNESS, gain_setpoints, pose_setpoints
+from adc_wrappers.backends.spot_model import FOOT_NAMES, JOINT_NAMES, LINK_NAMES, NOMINAL_POSE
+from adc_wrappers.backends.spot_model.inertia import effective_inertia
+from adc_wrappers.core.errors import BackendError
+
+POSE = np.array(NOMINAL_POSE)
+
+
+def message(state, joints=12, contacts=(1, 1, 1, 1)):
+    """A state message that says what a simulator's state says."""
+    made = robot_state_pb2.RobotStateStreamResponse()
+    made.joint_states.acquisition_timestamp.FromNanoseconds(1_700_000_000_123_000_000)
+    for name, values in (
+        ("position", state.joint_positions),
+        ("velocity", state.joint_velocities),
+        ("load", state.joint_torques),
+    ):
+        getattr(made.joint_states, name).extend(np.resize(values[0], joints))
+    body = made.kinematic_state.odom_tform_body
+    body.position.x, body.position.y, body.position.z = state.base_position[0]
+    body.rotation.w, body.rotation.x, body.rotation.y, body.rotation.z = state.base_quaternion[0]
+    turn = _rotation(state.base_quaternion[0])
+    velocity = made.kinematic_state.velocity_of_body_in_odom
+    velocity.linear.x, velocity.linear.y, velocity.linear.z = turn @ state.base_linear_velocity[0]
+    velocity.angular.x, velocity.angular.y, velocity.angular.z = turn @ state.base_angular_velocity[0]
+    made.contact_states.extend(contacts)
+    made.last_command.user_command_key = 7
+    return made
+
+
+def _rotation(quaternion):
+    import mujoco
+
+    out = np.zeros(9)
+    mujoco.mju_quat2Mat(out, quaternion)
+    return out.reshape(3, 3)
+
+
+def test_the_45_numbers_of_a_message_are_those_of_the_simulator():
+    from adc_wrappers.envs.spot.terms import observation
+
+    env = make_env("spot-handstand", backend="mujoco", randomize=("pose", "velocity", "joints"))
+    backend = env.actuator_backend
+    rng = np.random.default_rng(0)
+    env.reset(seed=0)
+    for _ in range(30):
+        env.step(rng.uniform(-1, 1, 12).astype(np.float32))
+        state = backend.state()
+        feet = [LINK_NAMES.index(name) for name in FOOT_NAMES]
+        touching = state.contact_forces[0, feet] > 1.0
+        contacts = np.where(touching, 1, 2).tolist()
+        read = StateEstimator().state(read_sample(message(state, contacts=contacts), JointOrder(), 0.0))
+        last = np.zeros((1, 12))
+        ours, theirs = (observation(s, backend.nominal_pose, last) for s in (read, state))
+        assert np.abs(ours - theirs).max() < 1e-5  # single precision of joint values
+        assert ((read.contact_forces[0, feet] > 1.0) == touching).all()
+        if touching.any():
+            assert abs(read.base_position[0, 2] - state.base_position[0, 2]) < 0.02  # feet sink in a little
+    env.close()
+
+
+def test_links_that_lie_on_the_ground_are_seen_to_touch_it():
+    env = make_env("spot-handstand", backend="mujoco", randomize=False)
+    backend = env.actuator_backend
+    env.reset(seed=0)
+    estimator = StateEstimator()
+    for _ in range(200):  # it folds its legs and sits down
+        backend.advance(np.tile([0.0, 1.35, -2.7], (1, 4)))
+        state = backend.state()
+        feet = state.contact_forces[0, [LINK_NAMES.index(name) for name in FOOT_NAMES]] > 1.0
+        read = estimator.state(read_sample(message(state, contacts=np.where(feet, 1, 2)), JointOrder(), 0.0))
+    truth, seen = (
+        {name for name, force in zip(LINK_NAMES, s.contact_forces[0], strict=True) if force > 1.0}
+        for s in (state, read)
+    )
+    assert truth - set(FOOT_NAMES), truth  # it lies on more than its feet
+    assert truth <= seen and len(seen - truth) <= 4, (truth, seen)  # a hand's breadth of caution
+    env.close()
+
+
+def test_a_message_of_another_robot_is_refused():
+    state = make_env("spot-handstand", backend="mujoco", randomize=False).actuator_backend.state()
+    with pytest.raises(BackendError, match="19; it is not driven"):
+        read_sample(message(state, joints=19), JointOrder(), 0.0)
+    broken = message(state)
+    broken.kinematic_state.odom_tform_body.rotation.w = 0.2
+    with pytest.raises(BackendError, match="unit quaternion"):
+        read_sample(broken, JointOrder(), 0.0)
+
+
+@given(st.permutations(list(STREAM_ORDER)))
+def test_joint_order_goes_by_name(stream):
+    order = JointOrder(JOINT_NAMES, stream)
+    numbers = {name: float(i) for i, name in enumerate(STREAM_ORDER)}
+    there = order.from_stream([numbers[name] for name in stream])
+    assert there.tolist() == [numbers[name.replace("_", ".")] for name in JOINT_NAMES]
+    assert order.to_stream(there).tolist() == [numbers[name] for name in stream]
+
+
+def test_foreign_joints_and_a_stream_in_another_order_are_refused():
+    with pytest.raises(BackendError, match="trained for"):
+        JointOrder(JOINT_NAMES, [*STREAM_ORDER[:-1], "arm0.sh0"])
+    named = dict(zip(STREAM_ORDER, POSE.tolist(), strict=True))
+    check_named({**named, "arm0.sh0": 1.0}, POSE, 0.01)
+    with pytest.raises(BackendError, match="joint order: fl_hy"):
+        check_named(named, POSE[[0, 2, 1, *range(3, 12)]], 0.01)
+    with pytest.raises(BackendError, match="lacks the joints fl_hx"):
+        check_named({"fr.hx": 0.0}, POSE, 0.01)
+
+
+def command(**changes):
+    values = {
+        "key": 3,
+        "position": POSE,
+        "load": np.zeros(12),
+        "stiffness": np.full(12, 40.0),
+        "damping": np.full(12, 2.0),
+    }
+    return JointCommand(**{**values, "source": 100.0, **changes})
+
+
+def test_every_message_is_complete():
+    request = build_request(command(), JointOrder(), end_time=100.07, client_name="me", velocity_limit=20.0)
+    update = request.joint_command
+    assert request.header.client_name == "me" and request.header.request_timestamp.seconds > 0
+    assert update.end_time.ToNanoseconds() == 100_070_000_000
+    assert len(update.position) == len(update.velocity) == len(update.load) == 12
+    assert len(update.gains.k_q_p) == len(update.gains.k_qd_p) == 12
+    assert update.user_command_key == 3 and update.velocity_safety_limit.value == 20.0
+    assert np.allclose(update.position, POSE)
+    with pytest.raises(BackendError, match="not finite"):
+        build_request(
+            command(load=np.full(12, np.nan)), JointOrder(), end_time=1.0, client_name="me", velocity_limit=1.0
+        )
+
+
+@given(steps=st.integers(1, 60), seed=st.integers(0, 1000))
+def test_the_take_over_has_no_bump(steps, seed):
+    """Its first setpoint asks for the torque that the joints bear; every gain step keeps that torque at the pose."""
+    rng = np.random.default_rng(seed)
+    position, load = POSE + rng.uniform(-0.2, 0.2, 12), rng.uniform(-30.0, 30.0, 12)
+    setpoints = list(pose_setpoints(steps, position, load, POSE))
+    first, last = setpoints[0], setpoints[-1]
+    assert np.allclose(first.stiffness * (first.position - position), load)
+    assert np.allclose(last.stiffness * (last.position - POSE), load)
+    stiffness, damping = np.full(12, 40.0), np.full(12, 3.0)
+    softer = list(gain_setpoints(steps, POSE, load, stiffness, damping))
+    assert np.allclose(softer[-1].stiffness, stiffness) and np.allclose(softer[-1].damping, damping)
+    for setpoint in softer:
+        assert np.allclose(setpoint.stiffness * (setpoint.position - POSE), load)
+        assert (setpoint.stiffness <= STIFF_STIFFNESS + 1e-9).all()
+
+
+def test_effective_inertia_from_the_table_is_the_engines():
+    from adc_wrappers.backends.robots import make_robot_backend
+
+    assert np.allclose(effective_inertia(), make_robot_backend("mujoco", 1).effective_inertia(), rtol=1e-12)
+
+
+def test_health_names_what_is_wrong():
+    state = robot_state_pb2.RobotState()
+    assert read_health(state).motor_power == "UNKNOWN" and not read_health(state).motors_off
+    state.power_state.motor_power_state = robot_state_pb2.PowerState.MOTOR_POWER_STATE_OFF
+    assert read_health(state).motors_off
+    assert read_health(state).problem(10.0)[0] == "power" and read_health(state).problem(10.0, driving=False) is None
+    state.battery_states.add().charge_percentage.value = 7.0
+    assert read_health(state).problem(10.0, driving=False) == ("battery", "battery at 7 %, at least 10 %")
+    state.behavior_fault_state.faults.add(cause=robot_state_pb2.BehaviorFault.CAUSE_FALL)
+    assert "CAUSE_FALL" in read_health(state).problem(10.0)[1]
+    state.estop_states.add(name="tablet", state=robot_state_pb2.EStopState.STATE_ESTOPPED)
+    assert read_health(state).problem(10.0) == ("estop", "the E-stop is pressed: tablet")
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"hostname": "10.0.0.3"}, "nothing is assumed for a real robot"),
+        ({"hostname": "10.0.0.3", "stiffness": 60.0, "damping": 2.0, "clock": "lockstep"}, "needs a practice robot"),
+        ({"hostname": "127.0.0.1", "stiffness": 60.0}, "got one of them"),
+        ({"hostname": "127.0.0.1", "stiffness": [60.0] * 11, "damping": 1.0}, "one per joint"),
+        ({"hostname": "127.0.0.1", "port": 0}, "port"),
+        ({"hostname": ""}, "address"),
+        ({"hostname": "127.0.0.1", "time_to_live": 0.0}, "time_to_live"),
+    ],
+)
+def test_settings_that_are_off_are_refused(settings, reason):
+    with pytest.raises(BackendError, match=reason):
+        SpotRobotSettings(**settings)
+
+
+def test_a_real_robot_gets_the_robots_limits_and_secrets_are_not_shown():
+    real = SpotRobotSettings(hostname="10.0.0.3", stiffness=60.0, damping=2.0, credentials=lambda: ("a", "secret"))
+    assert real.guard_limits.slew < 1.0 and not real.is_practice
+    assert "credentials" not in repr(real)
+    assert SpotRobotSettings(hostname="localhost").guard_limits.slew > 1.0
+
+
+def test_credentials_come_from_the_environment_or_nowhere(monkeypatch):
+    monkeypatch.setenv("BOSDYN_CLIENT_USERNAME", "me")
+    monkeypatch.setenv("BOSDYN_CLIENT_PASSWORD", "secret")
+    assert ask_credentials() == ("me", "secret")
+    monkeypatch.delenv("BOSDYN_CLIENT_PASSWORD")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    with pytest.raises(BackendError, match="never taken from arguments"):
+        ask_credentials()
