@@ -32,9 +32,9 @@ class CurriculumMethods:
 
     A wrapper's ``step`` adds one to ``_clock`` and calls :meth:`_close_iteration` when it has reached ``_due``.
 
-    The members with the prefix ``adc_`` are for an adapter that keeps the run's one curriculum in another process: every
-    iteration it collects the completed episodes and assigns the state that they led to. They are plain and picklable,
-    because ``VectorEnv.call`` and ``VectorEnv.set_attr`` reach them in workers, past other wrappers.
+    The members with the prefix ``adc_`` are for an adapter that keeps the run's one curriculum in another process:
+    every iteration it collects the completed episodes and assigns the state that they led to. They are plain and
+    picklable, because ``VectorEnv.call`` and ``VectorEnv.set_attr`` reach them in workers, past other wrappers.
     """
 
     adc: CurriculumController

@@ -69,6 +69,6 @@ def _use_final_info(infos: dict[str, Any], ended: NDArray[np.bool_]) -> None:
     for name in ("_final_info", "final_obs", "_final_obs"):
         infos.pop(name, None)
     for name, values in final.items():
-        if not name.startswith("_"):
+        if ended.any() and not name.startswith("_"):
             infos[name] = values
             infos[f"_{name}"] = np.asarray(final.get(f"_{name}", ended), dtype=bool) & ended

@@ -120,7 +120,9 @@ class CurriculumCallbacks(RLlibCallback):
         first = found[0]
         for other in found[1:]:
             if (other["config"], other["joint_names"]) != (first["config"], first["joint_names"]):
-                raise CurriculumError("env runners have envs with different joints or settings: one curriculum needs one.")
+                raise CurriculumError(
+                    "env runners have envs with different joints or settings: one curriculum needs one."
+                )
         self.curriculum = ActuatorCurriculum(first["config"], first["joint_names"])
         self._inertia = first["inertia"]
         keep_in_checkpoints(algorithm, self.curriculum.state_dict, functools.partial(self._restore, algorithm))
@@ -137,7 +139,13 @@ class CurriculumCallbacks(RLlibCallback):
         result[_METRICS] = self._report(totals)
 
     def on_env_runners_recreated(
-        self, *, algorithm: Any, env_runner_group: Any, env_runner_indices: list[int], is_evaluation: bool, **kwargs: Any
+        self,
+        *,
+        algorithm: Any,
+        env_runner_group: Any,
+        env_runner_indices: list[int],
+        is_evaluation: bool,
+        **kwargs: Any,
     ) -> None:
         """Bring restarted env runners to the present state; those for evaluation pin the target by themselves."""
         if not is_evaluation:
