@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 try:
-    import ray.rllib  # noqa: F401
+    import ray.rllib
 except ImportError as error:
     pytest.skip(f"ray[rllib] is not installed here ({error}); `make test-rllib` has it.", allow_module_level=True)
 
@@ -48,18 +48,14 @@ from adc_wrappers.rllib.runner import RunnerSettings, wrap_runner_env
 ROOT = Path(__file__).parents[1]
 CONFIG = CurriculumConfig(start_stiffness=36.0, target_stiffness=6.25, length_max=100, ema=0.3)
 SCRIPTS = [[3], [7], [9], [1]]
+PRIORITY = {"RAY_worker_niceness": "0", "OMP_NUM_THREADS": "1"}
+"""Ray's own niceness, 15, starves its workers on a busy machine."""
 
-for maker in (
-    helpers.logged_cartpole,
-    helpers.clock_env,
-    helpers.ported_env,
-    helpers.wrapped_env,
-    helpers.cartpole_batch,
-):
-    register_env(maker.__name__, maker)
+for env_name in ("logged_cartpole", "clock_env", "ported_env", "wrapped_env", "cartpole_batch"):
+    register_env(env_name, getattr(helpers, env_name))
 
 
-# --- the layer inside an env runner, without a cluster -----------------------------------------------------------------
+# --- the layer inside an env runner, without a cluster ---------------------------------------------------------------
 
 
 def clocks(mode, scripts=SCRIPTS):
@@ -184,12 +180,12 @@ def test_callbacks_of_the_user_stay():
     assert len(add_curriculum(PPOConfig()).callbacks_class) == 1
 
 
-# --- whole algorithms --------------------------------------------------------------------------------------------------
+# --- whole algorithms ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    os.environ["RAY_worker_niceness"] = "0"  # Ray's 15 starves its workers on a busy machine
+    os.environ.update(PRIORITY)
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     ray.init(
         num_cpus=4,
@@ -364,8 +360,7 @@ def test_gains_changed_behind_the_curriculum_reach_the_user(cluster):
 
 @pytest.mark.slow
 def test_the_example_resumes_after_a_kill(tmp_path):
-    environment = {**os.environ, "RAY_worker_niceness": "0", "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = str(ROOT)
+    environment = {**os.environ, **PRIORITY, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(ROOT / "examples" / "rllib_cartpole.py"), str(tmp_path / "run")]
     line = re.compile(r"iteration +(\d+): K ([\d.]+)")
     killed = subprocess.Popen(

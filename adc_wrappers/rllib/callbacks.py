@@ -91,14 +91,18 @@ class CurriculumCallbacks(RLlibCallback):
                 f"{type(made).__name__}: one curriculum for several agents is not supported."
             )
         training = not env_runner.config.in_evaluation
-        bare = made.env if isinstance(made, DictInfoToList) else made
+        outer = isinstance(made, DictInfoToList)
+        bare = made.env if outer else made
         layer = wrap_runner_env(bare, self.settings, worker=env_runner.worker_index or 0, training=training)
         if training:
             start = ActuatorCurriculum(layer.settings["config"], layer.settings["joint_names"]).state_dict()
             state = getattr(env_runner, remote.STATE_ATTRIBUTE, start)
             layer.follow(state)
             setattr(env_runner, remote.STATE_ATTRIBUTE, state)
-        env_runner.env = DictInfoToList(layer)
+        if outer:  # goes on to be used: a vector wrapper that is dropped closes the envs inside
+            made.env = layer
+        else:
+            env_runner.env = layer
 
     def on_sample_end(self, *, env_runner: Any, metrics_logger: Any, **kwargs: Any) -> None:
         """Report the completed episodes."""
@@ -120,9 +124,7 @@ class CurriculumCallbacks(RLlibCallback):
         first = found[0]
         for other in found[1:]:
             if (other["config"], other["joint_names"]) != (first["config"], first["joint_names"]):
-                raise CurriculumError(
-                    "env runners have envs with different joints or settings: one curriculum needs one."
-                )
+                raise CurriculumError("env runners have envs with different joints or settings; expected the same.")
         self.curriculum = ActuatorCurriculum(first["config"], first["joint_names"])
         self._inertia = first["inertia"]
         keep_in_checkpoints(algorithm, self.curriculum.state_dict, functools.partial(self._restore, algorithm))
@@ -138,15 +140,7 @@ class CurriculumCallbacks(RLlibCallback):
         self._broadcast(algorithm)
         result[_METRICS] = self._report(totals)
 
-    def on_env_runners_recreated(
-        self,
-        *,
-        algorithm: Any,
-        env_runner_group: Any,
-        env_runner_indices: list[int],
-        is_evaluation: bool,
-        **kwargs: Any,
-    ) -> None:
+    def on_env_runners_recreated(self, *, algorithm: Any, is_evaluation: bool, **kwargs: Any) -> None:
         """Bring restarted env runners to the present state; those for evaluation pin the target by themselves."""
         if not is_evaluation:
             self._broadcast(algorithm)
@@ -156,8 +150,8 @@ class CurriculumCallbacks(RLlibCallback):
         group = algorithm.eval_env_runner_group
         if group is None:
             raise CurriculumError(
-                "evaluation would run on the training envs and their present gains: give it env runners of its own with "
-                "config.evaluation(evaluation_interval=...) or evaluation_num_env_runners."
+                "evaluation would run on the training envs and their present gains: give it env runners of its own "
+                "with config.evaluation(evaluation_interval=...) or evaluation_num_env_runners."
             )
         remote.raise_errors(group.foreach_env_runner(remote.verify))
 

@@ -20,8 +20,8 @@ def keep_in_checkpoints(
 ) -> None:
     """Let every checkpoint of ``algorithm`` hold the curriculum, however it is written and read.
 
-    RLlib's callback for a loaded checkpoint is not called by ``from_checkpoint`` and ``restore_from_path``, and callbacks
-    have no state of their own; all ways go through ``get_state`` and ``set_state``.
+    RLlib's callback for a loaded checkpoint is not called by ``from_checkpoint`` and ``restore_from_path``, and
+    callbacks have no state of their own; all ways go through ``get_state`` and ``set_state``.
 
     Args:
         algorithm: The algorithm.

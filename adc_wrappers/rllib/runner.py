@@ -190,8 +190,8 @@ def _check(found: dict[str, Any], settings: RunnerSettings) -> None:
     """Refuse wrappers that move by themselves or follow other settings."""
     if found["iteration_steps"] is not None:
         raise CurriculumError(
-            f"the envs' curriculum closes its own iterations every {found['iteration_steps']} steps, and RLlib's driver "
-            "would close them too. Create the wrapper without iteration_steps."
+            f"the envs' curriculum closes its own iterations every {found['iteration_steps']} steps, and RLlib's "
+            "driver would close them too. Create the wrapper without iteration_steps."
         )
     if settings.curriculum is not None and found["config"] != settings.curriculum:
         raise CurriculumError(
