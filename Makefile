@@ -7,11 +7,15 @@ BIN := $(VENV)/bin
 EXTRAS := dev,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view
 RSL_RL_VERSIONS ?= 5.2.0 5.3.0 5.4.2 5.5.1
 STAMP := $(VENV)/.installed
+# RLlib pins an older Gymnasium, so it has an environment of its own.
+RLLIB_VENV ?= .venv-rllib
+RLLIB_STAMP := $(RLLIB_VENV)/.installed
+RLLIB_TESTS := tests/test_rllib.py tests/test_curriculum.py tests/test_counting.py tests/test_wrappers.py
 
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo test test-fast test-rsl-rl lint bench clean
+.PHONY: demo test test-fast test-rsl-rl test-rllib lint bench clean
 .DEFAULT_GOAL := test
 
 $(STAMP): setup.cfg pyproject.toml
@@ -38,6 +42,16 @@ test-rsl-rl: $(STAMP)  ## the RSL-RL adapter against every supported release
 		PYTHONPATH=$(VENV)/rsl-rl/$$version $(BIN)/python -m pytest -q tests/test_rsl_rl.py; \
 	done
 
+$(RLLIB_STAMP): setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(RLLIB_VENV)
+	$(RLLIB_VENV)/bin/python -m pip install -qq --upgrade pip
+	$(RLLIB_VENV)/bin/python -m pip install -qq "$(TORCH)"
+	$(RLLIB_VENV)/bin/python -m pip install -qq --editable ".[dev,pybullet,mujoco,sb3,rllib]"
+	touch $@
+
+test-rllib: $(RLLIB_STAMP)  ## the RLlib adapter, and the core under RLlib's Gymnasium, in .venv-rllib
+	$(RLLIB_VENV)/bin/python -m pytest $(RLLIB_TESTS)
+
 lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -47,4 +61,4 @@ bench: $(STAMP)  ## wrapped against bare, in one run
 	$(BIN)/python benchmarks/overhead.py --write
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(RLLIB_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

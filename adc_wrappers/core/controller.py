@@ -101,15 +101,35 @@ class CurriculumController:
 
     def end_iteration(self, totals: EpisodeTotals) -> CurriculumReport:
         """Close an iteration: move the curriculum, write the gains, return the report."""
-        if not self.training:
-            raise CurriculumError(
-                "an iteration cannot be closed while the target gains are pinned: leave evaluation() first."
-            )
+        self._refuse_pinned()
         self.verify()
         if self.combine is not None:
             totals = self.combine(totals)
         self.curriculum.update(totals)
         self.last_totals = totals
+        self._apply_when_due()
+        return self.report
+
+    def follow(self, state: dict[str, Any]) -> CurriculumReport:
+        """Close an iteration with the state of a curriculum that is moved elsewhere, under the same settings."""
+        self._refuse_pinned()
+        self.verify()
+        self.curriculum.load_state_dict(state)
+        self._apply_when_due()
+        return self.report
+
+    def pin(self) -> None:
+        """Write the target gains and leave training for good."""
+        self.training = False
+        self._write(self.curriculum.target_stiffness)
+
+    def _refuse_pinned(self) -> None:
+        if not self.training:
+            raise CurriculumError(
+                "an iteration cannot be closed while the target gains are pinned: leave evaluation() first."
+            )
+
+    def _apply_when_due(self) -> None:
         if self._apply_at == "reset" and not self.curriculum.per_episode:
             self._pending[:] = True
             self._any_pending = True
@@ -118,7 +138,6 @@ class CurriculumController:
             self._refresh_report()
         else:
             self._apply_now()
-        return self.report
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:

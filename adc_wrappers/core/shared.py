@@ -31,6 +31,10 @@ class CurriculumMethods:
     """Iterations, evaluation and state, the same on every wrapper of this library.
 
     A wrapper's ``step`` adds one to ``_clock`` and calls :meth:`_close_iteration` when it has reached ``_due``.
+
+    The members with the prefix ``adc_`` are for an adapter that keeps the run's one curriculum in another process:
+    every iteration it collects the completed episodes and assigns the state that they led to. They are plain and
+    picklable, because ``VectorEnv.call`` and ``VectorEnv.set_attr`` reach them in workers, past other wrappers.
     """
 
     adc: CurriculumController
@@ -63,8 +67,7 @@ class CurriculumMethods:
         Returns:
             What is also under ``info["adc"]``.
         """
-        totals = self._counter.collect() if self._counter is not None else EpisodeTotals()
-        report = self.adc.end_iteration(totals)
+        report = self.adc.end_iteration(self.adc_collect())
         self._schedule_closing()
         return report
 
@@ -90,6 +93,40 @@ class CurriculumMethods:
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
         """Restore the curriculum's state and write its gains."""
         self.adc.load_state_dict(dict(state), strict=strict)
+
+    def adc_settings(self) -> dict[str, Any]:
+        """Return what a curriculum elsewhere must know: settings, joints, and whether this wrapper moves by itself."""
+        return {
+            "config": self.curriculum.config,
+            "joint_names": self.curriculum.joint_names,
+            "inertia": self.adc.inertia,
+            "iteration_steps": self._iteration_steps,
+        }
+
+    def adc_collect(self) -> EpisodeTotals:
+        """Return the episodes completed since the last call."""
+        totals: EpisodeTotals = self._counter.collect() if self._counter is not None else EpisodeTotals()
+        return totals
+
+    @property
+    def adc_state(self) -> dict[str, Any]:
+        """State of the curriculum; assigning one closes the iteration with it: gains are verified, then written."""
+        return self.state_dict()
+
+    @adc_state.setter
+    def adc_state(self, state: Mapping[str, Any]) -> None:
+        self.adc.follow(dict(state))
+        self._schedule_closing()
+
+    def adc_pin(self) -> None:
+        """Write the target gains for good and count nothing: an env for evaluation."""
+        self.adc.pin()
+        self._must_reset = True
+        self._schedule_closing()
+
+    def adc_verify(self) -> None:
+        """Raise if the live gains are no longer what was written."""
+        self.adc.verify()
 
     def _close_iteration(self) -> None:
         if self._iteration_steps is not None:
