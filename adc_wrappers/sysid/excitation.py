@@ -28,8 +28,8 @@ class Excitation(Protocol):
 class Chirp:
     """Sines whose frequency rises from low to high and falls again, around a pose.
 
-    Joints of one leg begin at different phases and neighbouring legs sweep in opposite directions, so that no two joints
-    move alike. The amplitude fades in over the first half second.
+    Joints of one leg begin at different phases and neighbouring legs sweep in opposite directions, so that no two
+    joints move alike. The amplitude fades in over the first half second.
     """
 
     pose: _Array
@@ -135,9 +135,7 @@ def record(
             robot.advance(np.tile(targets, (robot.num_envs, 1)))
             if on_step is not None:
                 on_step()
-    time, targets, position, quaternion, linear, angular, _, q, dq, torque, _ = map(
-        np.array, zip(*rows, strict=True)
-    )
+    time, targets, position, quaternion, linear, angular, _, q, dq, torque, _ = map(np.array, zip(*rows, strict=True))
     return TrajectoryLog(
         joint_names=tuple(robot.joint_names),
         time=time,
