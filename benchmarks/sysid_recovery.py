@@ -119,8 +119,8 @@ def section(robot: str, cases: list[dict[str, Any]]) -> list[str]:
     lines = [
         f"## {robot}",
         "",
-        "| case | true K | found K | interval | error | K inside | all 8 inside | delay true, found, ms | friction true, "
-        "found hx, hy, kn, N·m | CPU, s |",
+        "| case | true K | found K | interval | error | K inside | all inside | delay true, found, ms | "
+        "friction true, found hx, hy, kn, N·m | CPU, s |",
         "|---:|---:|---:|---|---:|---|---|---|---|---:|",
     ]
     good = within = everything = 0

@@ -135,13 +135,13 @@ def record(
             robot.advance(np.tile(targets, (robot.num_envs, 1)))
             if on_step is not None:
                 on_step()
-    time, targets, position, quaternion, linear, angular, _, q, dq, torque, _ = map(np.array, zip(*rows, strict=True))
+    times, sent, position, quaternion, linear, angular, _, q, dq, torque, _ = map(np.array, zip(*rows, strict=True))
     return TrajectoryLog(
         joint_names=tuple(robot.joint_names),
-        time=time,
+        time=times,
         positions=q,
         velocities=dq,
-        targets=targets,
+        targets=sent,
         torques=torque if torques else None,
         base=None if on_stand else BaseTrack(position, quaternion, linear, angular),
         commanded_stiffness=gains.stiffness[0],

@@ -196,7 +196,7 @@ def _start(problem: Problem, settings: IdentifySettings, state_file: Path | None
     kept = {name: value for name, value in fresh.state_dict().items() if name != "told"}
     if {name: state.get(name) for name in kept} != kept:
         raise ValueError(
-            f"{state_file} is of a search with other settings ({state}). Remove it, or use the settings it was begun with."
+            f"{state_file} is of a search with other settings. Remove it, or use the settings it was begun with."
         )
     return CmaSearch.from_state(state)
 

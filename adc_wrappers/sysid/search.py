@@ -26,7 +26,7 @@ class CmaSearch:
     """A search in the unit cube.
 
     The random numbers are its own, so the same seed and the same losses give the same questions. That makes it
-    resumable without a pickle: :meth:`state_dict` holds the losses it was told, and :meth:`from_state` tells them again.
+    resumable without a pickle: :meth:`state_dict` holds the losses it was told, :meth:`from_state` tells them again.
 
     Args:
         dimension: Numbers that are searched for.

@@ -127,8 +127,8 @@ class WindowSimulator:
         )  # fmt: skip
         positions = np.tile(windows.at_start("positions"), copies) - spread.offset
         velocities = np.tile(windows.at_start("velocities"), copies)
-        base = (np.tile(part, copies) for part in _base_starts(windows))
-        backend.reset(RobotStart(*base, positions, velocities))
+        place, turn, linear, angular = (np.tile(part, copies) for part in _base_starts(windows))
+        backend.reset(RobotStart(place, turn, linear, angular, positions, velocities))
 
     def _control(self, parameters: JointParameters) -> _Array:
         """Return the targets of every robot and physics step, delayed, in true angles."""
