@@ -23,6 +23,7 @@ from .narrowness import NarrownessCommand
 from .play import Play
 from .plot import Plot
 from .select_k0 import SelectK0
+from .sysid import Sysid
 from .train import Train
 from .viability import Viability
 from .view import View
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Any] = {
     "export": Export,
     "feasible": Feasible,
     "select-k0": SelectK0,
+    "sysid": Sysid,
     "viability": Viability,
     "narrowness": NarrownessCommand,
     "advise": Advise,

@@ -5,7 +5,9 @@ from .identify import DEFAULT_FREE, IdentifySettings, identify
 from .losses import Scales
 from .parameters import KINDS, FreeParameter, ParameterSpace, parse_free
 from .rehearsal import HiddenParameters, HiddenRobot
+from .report import write_report
 from .result import Identification, IdentifiedParameter, TraceErrors
+from .validation import Validation, load_identification, validate
 from .windows import WindowSettings
 
 __all__ = [
@@ -23,9 +25,13 @@ __all__ = [
     "PolicyExcitation",
     "Scales",
     "TraceErrors",
+    "Validation",
     "WindowSettings",
     "identify",
+    "load_identification",
     "parse_free",
     "record",
     "start_of",
+    "validate",
+    "write_report",
 ]

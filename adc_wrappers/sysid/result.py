@@ -11,14 +11,24 @@ from numpy.typing import NDArray
 from adc_wrappers.core.config import CurriculumConfig
 
 from .information import Information, Verdict
+from .losses import Measured
 from .parameters import KINDS
 from .simulation import Prediction
+from .windows import Windows
 
 if TYPE_CHECKING:
     from .identify import Problem
     from .search import CmaSearch
 
-__all__ = ["Identification", "IdentifiedParameter", "TraceErrors", "make_identification", "trace_errors"]
+__all__ = [
+    "Identification",
+    "IdentifiedParameter",
+    "TraceErrors",
+    "as_commanded",
+    "identified_parameters",
+    "make_identification",
+    "trace_errors",
+]
 
 _Array = NDArray[np.float64]
 
@@ -84,8 +94,12 @@ class Identification:
     sources: tuple[str, ...]
     prediction: Prediction
     """Of the identified parameters, at the rows that were compared."""
+    prediction_as_commanded: Prediction
     point: _Array
     """In the unit cube."""
+    windows: Windows
+    """What was compared."""
+    measured: Measured
 
     def parameter(self, name: str) -> IdentifiedParameter:
         """Return a parameter by name, such as ``stiffness`` or ``coulomb[kn]``."""
@@ -187,7 +201,8 @@ def make_identification(problem: Problem, search: CmaSearch, point: _Array, loss
     known = problem.information(point) if settings.loss == "trajectory" else None
     prediction = problem.predict(point[None])
     joints = space.expand(values)
-    parameters = tuple(_parameter(problem, index, point, known) for index in range(len(space)))
+    parameters = identified_parameters(problem, point, known)
+    plain = as_commanded(problem)
     return Identification(
         parameters=parameters,
         loss=loss,
@@ -201,7 +216,7 @@ def make_identification(problem: Problem, search: CmaSearch, point: _Array, loss
         simulated_damping=tuple((joints.damping[0] * log.commanded_damping).tolist()),
         joint_values={name: tuple(getattr(joints, name)[0].tolist()) for name in KINDS},
         errors=trace_errors(problem, prediction),
-        errors_as_commanded=trace_errors(problem, _as_commanded(problem)),
+        errors_as_commanded=trace_errors(problem, plain),
         seed=settings.seed,
         generations=len(search.told),
         evaluations=problem.evaluations,
@@ -217,14 +232,24 @@ def make_identification(problem: Problem, search: CmaSearch, point: _Array, loss
         },
         sources=tuple(item.source for item in problem.logs),
         prediction=prediction,
+        prediction_as_commanded=plain,
         point=point,
+        windows=problem.windows,
+        measured=problem.measured,
     )
 
 
-def _as_commanded(problem: Problem) -> Prediction:
+def as_commanded(problem: Problem) -> Prediction:
     """Simulate the commanded gains, with every other parameter at its plain value."""
     values = [KINDS[kind].fixed for kind in problem.space.kinds]
     return problem.simulator.predict(np.array([values]))
+
+
+def identified_parameters(
+    problem: Problem, point: _Array, known: Information | None
+) -> tuple[IdentifiedParameter, ...]:
+    """Return the parameters at a point of the unit cube, with intervals where something is known."""
+    return tuple(_parameter(problem, index, point, known) for index in range(len(problem.space)))
 
 
 def _parameter(problem: Problem, index: int, point: _Array, known: Information | None) -> IdentifiedParameter:
