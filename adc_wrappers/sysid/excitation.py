@@ -28,7 +28,7 @@ class Excitation(Protocol):
 class Chirp:
     """Sines whose frequency rises from low to high and falls again, around a pose.
 
-    Joints of one leg begin at different phases and neighbouring legs sweep in opposite directions, so that no two
+    Joints come in legs of three, a third of a turn apart, and every leg begins elsewhere in the sweep, so that no two
     joints move alike. The amplitude fades in over the first half second.
     """
 
@@ -48,14 +48,15 @@ class Chirp:
     """Seconds from low to high and back."""
 
     seed: int = 0
-    """Of the phases."""
+    """Of the first phase."""
 
     def targets(self, time: float, state: RobotState | None = None) -> _Array:
         """Return the targets at a time."""
-        joints = len(self.pose)
-        phases = np.random.default_rng(self.seed).uniform(0.0, 2.0 * np.pi, joints)
+        index = np.arange(len(self.pose))
+        first = float(np.random.default_rng(self.seed).uniform(0.0, 2.0 * np.pi))
+        phases = first + 2.0 * np.pi * index / 3.0
         half = self.period / 2.0
-        shift = np.where(np.arange(joints) // 3 % 2 == 1, half, 0.0)  # every other leg begins at the high end
+        shift = index // 3 % 4 * (half / 2.0)  # where in the sweep a leg begins
         turns = _turns(time + shift, self.low, self.high, half) - _turns(shift, self.low, self.high, half)
         fade = min(1.0, time / 0.5)
         return np.asarray(self.pose + fade * np.asarray(self.amplitude) * np.sin(2.0 * np.pi * turns + phases))

@@ -62,7 +62,8 @@ def draw_report(found: Identification, path: Path) -> Path:
             axes.plot(time, fitted, color=_FITTED, lw=1.0, ls="--", label="simulated, identified")
             axes.set_title(f"{name}, {part} ({unit})", fontsize=9)
             axes.set_xlabel("time (s)", fontsize=8)
-    grid[0, 0].legend(frameon=False, fontsize=7, loc="upper right")
+    lines, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
     for axes in grid[2]:
         axes.remove()
     _draw_parameters(figure.add_subplot(grid[2, 0].get_gridspec()[2, :]), found)
