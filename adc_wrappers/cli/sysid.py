@@ -51,7 +51,7 @@ class Fit:
     """Candidates per generation of CMA-ES."""
 
     generations: int = 60
-    """Most generations."""
+    """Most generations; 0 leaves CMA-ES out, and Gauss-Newton begins in the middle of the bounds."""
 
     confidence: float = 0.95
     """Of all intervals together."""

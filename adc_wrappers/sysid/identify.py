@@ -61,7 +61,7 @@ class IdentifySettings:
     """First spread of the search, as a share of the bounds' range."""
 
     generations: int = 60
-    """Most generations of CMA-ES."""
+    """Most generations of CMA-ES; 0 leaves it out, and Gauss-Newton begins in the middle of the bounds."""
 
     tolerance: float = 0.1
     """CMA-ES ends when its spread is below this share of the bounds' range; Gauss-Newton goes on from there."""
@@ -76,9 +76,14 @@ class IdentifySettings:
     """Settings of the MuJoCo backend: ``model``, ``joint_names``, ``physics_step``, ``nthread``, …"""
 
     def __post_init__(self) -> None:
-        if self.generations < 1 or not 0.0 < self.tolerance < 1.0 or not 0.0 < self.confidence < 1.0:
+        if (
+            self.generations < (self.loss != "trajectory")
+            or not 0.0 < self.tolerance < 1.0
+            or not 0.0 < self.confidence < 1.0
+        ):
             raise ValueError(
-                "expected at least 1 generation, and tolerance and confidence between 0 and 1; got "
+                "expected generations (at least 1 with a loss between distributions), and tolerance and confidence "
+                "between 0 and 1; got "
                 f"{self.generations}, {self.tolerance} and {self.confidence}."
             )
 
