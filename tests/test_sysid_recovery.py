@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("mujoco")
 pytest.importorskip("cma")
 
-from test_sysid import HIDDEN, record_spot  # noqa: E402
+from test_sysid import HIDDEN, record_spot
 
-from adc_wrappers import CurriculumConfig  # noqa: E402
-from adc_wrappers.cli import main  # noqa: E402
-from adc_wrappers.sysid import (  # noqa: E402
+from adc_wrappers import CurriculumConfig
+from adc_wrappers.cli import main
+from adc_wrappers.sysid import (
     FreeParameter,
     IdentifySettings,
     WindowSettings,
@@ -24,7 +24,7 @@ from adc_wrappers.sysid import (  # noqa: E402
     validate,
     write_report,
 )
-from adc_wrappers.trajectories import read_log, write_log  # noqa: E402
+from adc_wrappers.trajectories import read_log, write_log
 
 NOISY = dataclasses.replace(HIDDEN, position_noise=0.001, velocity_noise=0.03, seed=3)
 SETTINGS = IdentifySettings(
@@ -92,7 +92,12 @@ def test_an_interrupted_search_goes_on_to_the_same_answer(tmp_path):
 def test_what_cannot_be_identified_is_said_and_gives_no_curriculum():
     """A robot that holds still says nothing about its stiffness but through its weight."""
     still = record_spot(NOISY, seconds=0.8)
-    held = dataclasses.replace(still, targets=np.tile(still.positions[0], (len(still.time), 1)), velocities=still.velocities * 0.0 + 0.001, positions=np.tile(still.positions[0], (len(still.time), 1)))
+    held = dataclasses.replace(
+        still,
+        targets=np.tile(still.positions[0], (len(still.time), 1)),
+        velocities=still.velocities * 0.0 + 0.001,
+        positions=np.tile(still.positions[0], (len(still.time), 1)),
+    )
     free = (FreeParameter("damping"), FreeParameter("viscous"))
     result = identify([held], dataclasses.replace(SETTINGS, free=free, generations=3))
     assert any("cannot tell apart damping, viscous" in text or "not identified" in text for text in result.warnings)

@@ -17,7 +17,7 @@ from adc_wrappers.trajectories import TrajectoryError, TrajectoryLog
 from .information import Information, gather_information, polish
 from .losses import LossName, Measured, Scales, mmd, residuals, squared_error, wasserstein
 from .parameters import FreeParameter, ParameterSpace
-from .result import Identification, make_identification
+from .result import Identification, Valley, make_identification
 from .search import CmaSearch
 from .simulation import Prediction, WindowSimulator
 from .windows import Windows, WindowSettings, in_joint_order
@@ -33,6 +33,9 @@ DEFAULT_FREE = (
     FreeParameter("delay"),
 )
 """What is free unless told otherwise: eight numbers on Spot. Viscous friction is part of the damping."""
+
+_APART, _SAME = 0.1, 1e-3
+_EQUAL = 6.0  # about the 95 % quantile of chi-squared per parameter, doubled for errors that are not independent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +68,9 @@ class IdentifySettings:
 
     tolerance: float = 0.1
     """CMA-ES ends when its spread is below this share of the bounds' range; Gauss-Newton goes on from there."""
+
+    valleys: int = 3
+    """Points of the search from which Gauss-Newton goes on; intervals reach over all valleys that fit equally well."""
 
     confidence: float = 0.95
     """Of all intervals together."""
@@ -140,14 +146,7 @@ class Problem:
 
     def information(self, point: _Array) -> Information:
         """Return what the data say at a point."""
-        return gather_information(
-            self.residuals,
-            point,
-            self.space.from_unit(point),
-            self.space.upper - self.space.lower,
-            self.windows.row_window,
-            self.settings.confidence,
-        )
+        return gather_information(self.residuals, point, self.windows.row_window, self.settings.confidence)
 
     def close(self) -> None:
         """Release the engine."""
@@ -182,12 +181,29 @@ def identify(
                 write_json(state_file, search.state_dict())
             if on_generation is not None:
                 on_generation(len(search.told), search.best[0], search.spread)
-        point, loss = search.best[1], search.best[0]
-        if settings.loss == "trajectory":
-            point, loss = polish(problem.residuals, point)
-        return make_identification(problem, search, point, loss)
+        return make_identification(problem, search, find_valleys(problem, search))
     finally:
         problem.close()
+
+
+def find_valleys(problem: Problem, search: CmaSearch) -> list[Valley]:
+    """Go downhill from the best points of a search, and return the valleys that explain the data equally well.
+
+    The best comes first. Two valleys are equal if the data cannot choose between them: if their squared errors differ
+    by less than noise does.
+    """
+    settings = problem.settings
+    if settings.loss != "trajectory":
+        return [Valley(search.best[1], search.best[0], None)]
+    starts = search.best_apart(settings.valleys, _APART)
+    ends = sorted((polish(problem.residuals, start) for start in starts), key=lambda end: end[1])
+    limit = ends[0][1] * (1.0 + _EQUAL * len(problem.space) / problem.measured.positions.size)
+    kept: list[Valley] = []
+    for point, loss in ends:
+        new = all(np.abs(point - other.point).max() > _SAME for other in kept)
+        if not kept or (loss <= limit and new):
+            kept.append(Valley(point, loss, problem.information(point)))
+    return kept
 
 
 def _start(problem: Problem, settings: IdentifySettings, state_file: Path | None) -> CmaSearch:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .losses import squared_error
 
-__all__ = ["Information", "Verdict", "gather_information", "jacobian", "polish"]
+__all__ = ["Information", "Verdict", "gather_information", "jacobian", "judge", "polish"]
 
 _Array = NDArray[np.float64]
 _Residuals = Callable[[_Array], _Array]
@@ -23,7 +23,6 @@ Verdict = Literal["identified", "weak", "not identified"]
 _STEP = 2e-3
 _FLOOR = 1e-2  # smallest information that is told from none: a standard deviation of ten times the range
 _WEAK = 0.25
-_AT_BOUND = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +37,6 @@ class Information:
 
     sensitivity: _Array
     """Root mean square change of the scaled errors if a parameter moves by its whole range, the others held."""
-
-    verdicts: tuple[Verdict, ...]
-    at_bound: tuple[Literal["lower", "upper"] | None, ...]
 
     weakest: tuple[tuple[int, float], ...]
     """Largest parts of the direction that the data say least about: parameter and share."""
@@ -95,12 +91,7 @@ def polish(residuals: _Residuals, point: _Array, *, iterations: int = 8) -> tupl
 
 
 def gather_information(
-    residuals: _Residuals,
-    point: _Array,
-    values: _Array,
-    ranges: _Array,
-    row_window: NDArray[np.int64],
-    confidence: float,
+    residuals: _Residuals, point: _Array, row_window: NDArray[np.int64], confidence: float
 ) -> Information:
     """Return what the data say at the best point.
 
@@ -111,8 +102,6 @@ def gather_information(
     Args:
         residuals: The scaled errors.
         point: The best point in the unit cube.
-        values: The parameters there.
-        ranges: Upper minus lower bounds.
         row_window: Window of every row that is compared.
         confidence: Of all intervals together, such as 0.95.
     """
@@ -137,10 +126,6 @@ def gather_information(
         half_width=half_width,
         covariance=covariance,
         sensitivity=np.sqrt(np.diag(normal) / count),
-        verdicts=tuple(
-            _verdict(half, abs(value) / extent) for half, value, extent in zip(half_width, values, ranges, strict=True)
-        ),
-        at_bound=tuple("lower" if p < _AT_BOUND else "upper" if p > 1.0 - _AT_BOUND else None for p in point),
         weakest=tuple((int(i), float(weakest[i] ** 2)) for i in order if weakest[i] ** 2 > 0.05),
         weakest_deviation=float(np.sqrt(max(0.0, eigenvalues[-1]))),
     )
@@ -180,7 +165,7 @@ def _with_deviation(covariance: _Array, deviation: _Array) -> _Array:
     return np.asarray(covariance / np.outer(own, own) * np.outer(deviation, deviation))
 
 
-def _verdict(half_width: float, value: float) -> Verdict:
+def judge(half_width: float, value: float) -> Verdict:
     """Judge an interval in shares of the bounds' range: narrow beside the value or the range, or wide beside both."""
     if half_width <= max(0.1 * value, 0.05):
         return "identified"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core.config import CurriculumConfig
 
-from .information import Information, Verdict
+from .information import Information, Verdict, judge
 from .losses import Measured
 from .parameters import KINDS
 from .simulation import Prediction
@@ -24,6 +25,7 @@ __all__ = [
     "Identification",
     "IdentifiedParameter",
     "TraceErrors",
+    "Valley",
     "as_commanded",
     "identified_parameters",
     "make_identification",
@@ -31,6 +33,17 @@ __all__ = [
 ]
 
 _Array = NDArray[np.float64]
+_AT_BOUND = 0.005
+
+
+class Valley(NamedTuple):
+    """A local minimum of the loss."""
+
+    point: _Array
+    """In the unit cube."""
+    loss: float
+    information: Information | None
+    """What the data say there; None for a loss that has no errors row by row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,21 +207,21 @@ def trace_errors(problem: Problem, predicted: Prediction) -> TraceErrors:
     )
 
 
-def make_identification(problem: Problem, search: CmaSearch, point: _Array, loss: float) -> Identification:
-    """Gather what was found at the best point."""
+def make_identification(problem: Problem, search: CmaSearch, valleys: Sequence[Valley]) -> Identification:
+    """Gather what was found; the best valley comes first."""
     space, settings, log = problem.space, problem.settings, problem.logs[0]
+    point, loss, known = valleys[0]
     values = space.from_unit(point)
-    known = problem.information(point) if settings.loss == "trajectory" else None
     prediction = problem.predict(point[None])
     joints = space.expand(values)
-    parameters = identified_parameters(problem, point, known)
+    parameters = identified_parameters(problem, valleys)
     plain = as_commanded(problem)
     return Identification(
         parameters=parameters,
         loss=loss,
         loss_name=settings.loss,
         confidence=settings.confidence,
-        warnings=tuple(_warnings(parameters, known, space.names)),
+        warnings=tuple(_warnings(parameters, known, space.names, len(valleys))),
         joint_names=space.joint_names,
         commanded_stiffness=tuple(log.commanded_stiffness.tolist()),
         commanded_damping=tuple(log.commanded_damping.tolist()),
@@ -245,34 +258,40 @@ def as_commanded(problem: Problem) -> Prediction:
     return problem.simulator.predict(np.array([values]))
 
 
-def identified_parameters(
-    problem: Problem, point: _Array, known: Information | None
-) -> tuple[IdentifiedParameter, ...]:
-    """Return the parameters at a point of the unit cube, with intervals where something is known."""
-    return tuple(_parameter(problem, index, point, known) for index in range(len(problem.space)))
+def identified_parameters(problem: Problem, valleys: Sequence[Valley]) -> tuple[IdentifiedParameter, ...]:
+    """Return the parameters of the best valley, with intervals that reach over all of them."""
+    return tuple(_parameter(problem, index, valleys) for index in range(len(problem.space)))
 
 
-def _parameter(problem: Problem, index: int, point: _Array, known: Information | None) -> IdentifiedParameter:
+def _parameter(problem: Problem, index: int, valleys: Sequence[Valley]) -> IdentifiedParameter:
     space = problem.space
-    kind, value = space.kinds[index], float(space.from_unit(point)[index])
-    extent = float(space.upper[index] - space.lower[index])
-    half = None if known is None else float(known.half_width[index]) * extent
-    place = point[index]
+    kind, place = space.kinds[index], float(valleys[0].point[index])
+    low, extent = float(space.lower[index]), float(space.upper[index] - space.lower[index])
+    value, known = low + place * extent, valleys[0].information
+    ends = [
+        valley.point[index] + sign * valley.information.half_width[index]
+        for valley in valleys
+        if valley.information is not None
+        for sign in (-1.0, 1.0)
+    ]
+    verdict = judge(float(np.max(np.abs(np.array(ends) - place))), abs(value) / extent) if ends else "not judged"
     return IdentifiedParameter(
         name=space.names[index],
         kind=kind,
         unit=KINDS[kind].unit,
         value=value,
-        lower=None if half is None else value - half,
-        upper=None if half is None else value + half,
-        bounds=(float(space.lower[index]), float(space.upper[index])),
+        lower=low + extent * float(min(ends)) if ends else None,
+        upper=low + extent * float(max(ends)) if ends else None,
+        bounds=(low, low + extent),
         sensitivity=None if known is None else float(known.sensitivity[index]),
-        verdict="not judged" if known is None else known.verdicts[index],
-        at_bound="lower" if place < 0.005 else "upper" if place > 0.995 else None,
+        verdict=verdict,
+        at_bound="lower" if place < _AT_BOUND else "upper" if place > 1.0 - _AT_BOUND else None,
     )
 
 
-def _warnings(parameters: tuple[IdentifiedParameter, ...], known: Information | None, names: tuple[str, ...]) -> Any:
+def _warnings(
+    parameters: tuple[IdentifiedParameter, ...], known: Information | None, names: tuple[str, ...], valleys: int
+) -> Iterator[str]:
     for parameter in parameters:
         if parameter.at_bound is not None:
             yield (
@@ -284,6 +303,8 @@ def _warnings(parameters: tuple[IdentifiedParameter, ...], known: Information | 
                 f"{parameter.name} is {'only weakly' if parameter.verdict == 'weak' else 'not'} identified: "
                 f"{parameter.value:.4g}, interval {parameter.lower:.4g} to {parameter.upper:.4g} {parameter.unit}."
             )
+    if valleys > 1:
+        yield f"{valleys} different sets of parameters explain the data equally well; the intervals reach over all."
     if known is None:
         yield "a loss between distributions gives no intervals. Identify with the trajectory loss to have them."
     elif known.weakest_deviation > 0.25 and len(known.weakest) > 1:

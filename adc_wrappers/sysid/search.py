@@ -42,6 +42,7 @@ class CmaSearch:
             raise ValueError(f"expected a population of at least 4 and a sigma above 0, got {population} and {sigma}.")
         self.told: list[list[float]] = []
         """Losses of every generation so far."""
+        self._points: list[_Array] = []
         self.best: tuple[float, _Array] = (np.inf, np.full(dimension, 0.5))
         """Smallest loss so far and where."""
         draw = np.random.RandomState(seed)  # cma wants a function like its randn
@@ -82,8 +83,25 @@ class CmaSearch:
         if values[best] < self.best[0]:
             self.best = values[best], np.array(self._asked[best])[: self.dimension]
         self._strategy.tell(self._asked, values)
+        self._points.append(np.array(self._asked)[:, : self.dimension])
         self._asked = None
         self.told.append(values)
+
+    def best_apart(self, count: int, distance: float) -> list[_Array]:
+        """Return the best points so far that are at least this far apart in some number; the middle if there are none.
+
+        They are where to look for valleys that the search has passed by.
+        """
+        if not self._points:
+            return [np.full(self.dimension, 0.5)]
+        points, losses = np.concatenate(self._points), np.concatenate(self.told)
+        chosen: list[_Array] = []
+        for index in np.argsort(losses, kind="stable"):
+            if all(np.abs(points[index] - other).max() >= distance for other in chosen):
+                chosen.append(points[index])
+            if len(chosen) == count:
+                break
+        return chosen
 
     def state_dict(self) -> dict[str, Any]:
         """Return the search as JSON-ready values."""

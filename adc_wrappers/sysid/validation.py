@@ -17,7 +17,15 @@ from .identify import IdentifySettings, Problem
 from .information import polish
 from .losses import Scales
 from .parameters import FreeParameter
-from .result import Identification, IdentifiedParameter, TraceErrors, as_commanded, identified_parameters, trace_errors
+from .result import (
+    Identification,
+    IdentifiedParameter,
+    TraceErrors,
+    Valley,
+    as_commanded,
+    identified_parameters,
+    trace_errors,
+)
 from .windows import WindowSettings
 
 __all__ = ["SavedIdentification", "Validation", "load_identification", "validate"]
@@ -97,8 +105,8 @@ def validate(
         point = problem.space.to_unit(values)
         errors = trace_errors(problem, problem.predict(point[None]))
         plain = trace_errors(problem, as_commanded(problem))
-        best, _ = polish(problem.residuals, point)
-        refitted = identified_parameters(problem, best, problem.information(best))
+        best, loss = polish(problem.residuals, point)
+        refitted = identified_parameters(problem, [Valley(best, loss, problem.information(best))])
     finally:
         problem.close()
     return Validation(
