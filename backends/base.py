@@ -95,6 +95,15 @@ class RobotParameters:
     command_delay: NDArray[np.int64] | None = None
     """Physics steps by which position targets reach the PD law late, ``(n,)``."""
 
+    joint_armature: NDArray[np.float64] | None = None
+    """Rotor inertia seen at the joints, kg·m², ``(n, joints)``."""
+
+    joint_coulomb: NDArray[np.float64] | None = None
+    """Dry friction of the joints: a torque against the motion, whatever its speed, N·m, ``(n, joints)``."""
+
+    joint_viscous: NDArray[np.float64] | None = None
+    """Viscous friction of the joints, beside the PD law's damping, N·m·s/rad, ``(n, joints)``."""
+
 
 class RobotBackend(ABC):
     """A batch of robots with position-controlled joints: what the tasks of this library need.

@@ -25,6 +25,7 @@ from .play import Play
 from .plot import Plot
 from .select_k0 import SelectK0
 from .spot_sim import SpotSim
+from .sysid import Sysid
 from .train import Train
 from .trials import Trials
 from .viability import Viability
@@ -43,6 +44,7 @@ COMMANDS: dict[str, Any] = {
     "trials": Trials,
     "feasible": Feasible,
     "select-k0": SelectK0,
+    "sysid": Sysid,
     "viability": Viability,
     "narrowness": NarrownessCommand,
     "advise": Advise,

@@ -49,12 +49,14 @@ class BatchArrays:
         """NaN: as the model says."""
         self.base_mass_offset = self._take(1)[:, 0]
         self.command_delay = self._take(1)[:, 0]
+        self.joint_coulomb = self._take(joints)
+        self.joint_viscous = self._take(joints)
         self.requested = self._take(1)[:, 0]
         """1 where any of the following waits; a push waits where it is not 0."""
         self.reset_wanted = self._take(1)[:, 0]
         """1 where the row of ``starts`` waits to be taken over."""
         self.parameters_changed = self._take(1)[:, 0]
-        """1 where friction, mass or delay wait to be taken over."""
+        """1 where friction, mass, delay or joint friction wait to be taken over."""
         self.states = self._take(state_width(joints, links))
         ends = np.cumsum([3, 4, 3, 3, 3, joints, joints, joints])
         self.state = RobotState(*np.split(self.states, ends, axis=1))
@@ -63,7 +65,7 @@ class BatchArrays:
     @staticmethod
     def size(num_envs: int, joints: int, links: int) -> int:
         """Return how many float64 numbers the buffer must hold."""
-        commands_and_requests = 3 * joints + (_POSE_AND_VELOCITY + 2 * joints) + 3 + 6
+        commands_and_requests = 5 * joints + (_POSE_AND_VELOCITY + 2 * joints) + 3 + 6
         return num_envs * (commands_and_requests + state_width(joints, links))
 
     def _take(self, columns: int) -> Array:

@@ -186,18 +186,28 @@ class BulletRobotBackend(RobotBackend):
         np.add.at(state.base_linear_velocity, rows, into_body(state.base_quaternion[rows], change))
 
     def set_parameters(self, parameters: RobotParameters, env_ids: Rows) -> None:
-        """Give chosen robots friction (of every link, the ground having 1), base mass and command delay."""
+        """Give chosen robots friction (of every link, the ground having 1), base mass, command delay, joint friction.
+
+        PyBullet has no armature.
+        """
         self._get_ready()
+        if parameters.joint_armature is not None:
+            raise BackendError("joint_armature: PyBullet has no rotor inertia of joints. Use the MuJoCo backend.")
         rows = self._rows(env_ids)
-        shape = (len(rows),)
+        per_joint = (len(rows), len(self.joint_names))
         lightest = 0.01 - self._description.base_mass
         bounds = {
             "friction": (0.0, np.inf),
             "base_mass_offset": (lightest, np.inf),
             "command_delay": (0.0, float(MAX_COMMAND_DELAY)),
+            "joint_coulomb": (0.0, np.inf),
+            "joint_viscous": (0.0, np.inf),
         }
         given = {name: getattr(parameters, name) for name in bounds if getattr(parameters, name) is not None}
-        checked = {name: numbers(name, values, shape, *bounds[name]) for name, values in given.items()}
+        checked = {
+            name: numbers(name, values, per_joint if name.startswith("joint") else per_joint[:1], *bounds[name])
+            for name, values in given.items()
+        }
         delay = checked.get("command_delay")
         if delay is not None and (delay != np.round(delay)).any():
             raise BackendError(f"command_delay: expected whole physics steps, got {delay.tolist()}.")

@@ -61,6 +61,7 @@ class LocalBatch:
             world.set_parameters(
                 float(arrays.friction[row]), float(arrays.base_mass_offset[row]), int(arrays.command_delay[row])
             )
+            world.set_joint_friction(arrays.joint_coulomb[row].tolist(), arrays.joint_viscous[row].tolist())
         if arrays.reset_wanted[row]:
             arrays.reset_wanted[row] = 0.0
             world.reset(arrays.starts[row].tolist())

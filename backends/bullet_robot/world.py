@@ -39,6 +39,7 @@ class World:
         self._recent_forces: deque[dict[int, float]] = deque(maxlen=_CONTACT_STEPS)
         self._friction = math.nan
         self._base_mass_offset = 0.0
+        self._coulomb = self._viscous = [0.0] * len(NOMINAL_POSE)
         self._failed = False
         self._build()
 
@@ -64,6 +65,7 @@ class World:
         self._joint_states: Sequence[Any] = bullet.getJointStates(self._robot.body, self._robot.joints, client)
         self._torques = [0.0] * len(self._robot.joints)
         self.set_parameters(self._friction, self._base_mass_offset, self._delay.delay)
+        self.set_joint_friction(self._coulomb, self._viscous)
 
     def set_parameters(self, friction: float, base_mass_offset: float, command_delay: int) -> None:
         """Give the robot physical parameters; a friction of NaN leaves the model's."""
@@ -76,6 +78,16 @@ class World:
             mass = self._base_mass + base_mass_offset
             inertia = [value * (mass / self._base_mass) for value in self._base_inertia]
             bullet.changeDynamics(body, -1, mass=mass, localInertiaDiagonal=inertia, physicsClientId=client)
+
+    def set_joint_friction(self, coulomb: list[float], viscous: list[float]) -> None:
+        """Give the joints dry friction, N·m (a motor that holds them still with that torque), and viscous friction."""
+        bullet, body, client = self._bullet, self._robot.body, self._client
+        self._coulomb, self._viscous = coulomb, viscous
+        for joint, dry, wet in zip(self._joints, coulomb, viscous, strict=True):
+            bullet.setJointMotorControl2(
+                body, joint, bullet.VELOCITY_CONTROL, targetVelocity=0.0, force=dry, physicsClientId=client
+            )
+            bullet.changeDynamics(body, joint, jointDamping=wet, physicsClientId=client)
 
     def reset(self, start: list[float]) -> None:
         """Put the robot into a start: a row of ``BatchArrays.starts``.

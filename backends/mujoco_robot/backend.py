@@ -18,7 +18,7 @@ from .commands import CommandDelay
 from .engine import available_cores
 from .layout import RobotLayout
 from .model import base_body, compile_robot, joint_inertia, load_spec
-from .parameters import LiveParameters, check_gains
+from .parameters import JOINT_FIELDS, LiveParameters, check_gains
 from .reading import StateReader
 from .rendering import RobotCamera
 from .stepping import BatchStepper
@@ -175,7 +175,21 @@ class MujocoRobotBackend(RobotBackend):
         bad: NDArray[np.bool_] = np.asarray(~np.isfinite(wanted).all(axis=1))
         if bad.any():
             wanted = np.where(bad[:, np.newaxis], self.nominal_pose, wanted)
-        self._stepper.run(self._commands.spread(wanted))
+        self._run(self._commands.spread(wanted), bad)
+
+    def advance_each(self, targets: NDArray[np.float64]) -> None:
+        """Simulate one policy step under the targets of each of its physics steps, ``(n, decimation, joints)``.
+
+        They act as they are: the command delay of the parameters is not used.
+        """
+        wanted = shaped("targets", targets, (self.num_envs, self.decimation, len(self.joint_names)))
+        bad: NDArray[np.bool_] = np.asarray(~np.isfinite(wanted).all(axis=(1, 2)))
+        if bad.any():
+            wanted = np.where(bad[:, np.newaxis, np.newaxis], self.nominal_pose, wanted)
+        self._run(wanted, bad)
+
+    def _run(self, control: NDArray[np.float64], bad: NDArray[np.bool_]) -> None:
+        self._stepper.run(control)
         self._reader.note_step()
         self._retire(bad | ~self._stepper.sound())
 
@@ -201,7 +215,7 @@ class MujocoRobotBackend(RobotBackend):
         self._retire(~self._stepper.sound())
 
     def set_parameters(self, parameters: RobotParameters, env_ids: NDArray[np.int64]) -> None:
-        """Give chosen robots friction, base mass and command delay."""
+        """Give chosen robots friction, base mass, command delay, and armature and friction of their joints."""
         rows = row_indices(env_ids, self.num_envs)
         if parameters.friction is not None:
             self._parameters.set_friction(shaped("friction", parameters.friction, (len(rows),)), rows)
@@ -211,6 +225,10 @@ class MujocoRobotBackend(RobotBackend):
         if parameters.command_delay is not None:
             delay = shaped("command_delay", parameters.command_delay, (len(rows),))
             self._commands.set_delays(delay, rows)
+        for name in JOINT_FIELDS:
+            if getattr(parameters, name) is not None:
+                values = shaped(name, getattr(parameters, name), (len(rows), len(self.joint_names)))
+                self._parameters.set_joint_dynamics(name, values, rows)
 
     def render(self, env_id: int = 0) -> NDArray[np.uint8]:
         """Return a picture of one robot, RGB, ``(height, width, 3)``; a broken robot is drawn as it waits."""

@@ -1,4 +1,4 @@
-"""Gains, friction and mass of every robot, where the physics reads them."""
+"""Gains, friction, mass and joint dynamics of every robot, where the physics reads them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from adc_wrappers.core.errors import BackendError
 from .layout import RobotLayout
 from .stepping import BatchStepper
 
-__all__ = ["LiveParameters", "check_gains"]
+__all__ = ["JOINT_FIELDS", "LiveParameters", "check_gains"]
 
 _Array = NDArray[np.float64]
 _Rows = NDArray[np.int64]
+
+JOINT_FIELDS = {
+    "joint_armature": "dof_armature",
+    "joint_coulomb": "dof_frictionloss",
+    "joint_viscous": "dof_damping",
+}
+"""Fields of :class:`RobotParameters` that have one number per joint, and the engine's names for them."""
 
 
 class LiveParameters:
@@ -70,6 +77,14 @@ class LiveParameters:
         scale = (mass / self._base_mass)[:, None]
         self._stepper.expand("body_inertia")[rows, self._base] = self._base_inertia * scale
         self._stepper.update_constants(rows)
+
+    def set_joint_dynamics(self, name: str, values: _Array, rows: _Rows) -> None:
+        """Write armature, dry or viscous friction of every joint of chosen robots, ``(rows, joints)``."""
+        if not (np.isfinite(values).all() and (values >= 0.0).all()):
+            raise BackendError(f"{name}: expected finite numbers of at least 0, got {values.tolist()}.")
+        self._stepper.expand(JOINT_FIELDS[name])[rows[:, None], self._stepper.joint_velocities] = values
+        if name == "joint_armature":
+            self._stepper.update_constants(rows)
 
 
 def check_gains(stiffness: _Array, damping: _Array, inertia: _Array, time_step: float, layout: RobotLayout) -> None:
