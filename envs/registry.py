@@ -41,6 +41,9 @@ class TaskSpec:
     factory: str
     """Name of the function ``(backend, num_envs, settings) -> Task``."""
 
+    action_scale: str
+    """Name of the setting that is the action scale α."""
+
     def settings_class(self) -> Any:
         """Return the settings dataclass."""
         return getattr(importlib.import_module(self.module), self.settings)
@@ -64,6 +67,7 @@ TASKS: dict[str, TaskSpec] = {
         module="adc_wrappers.envs.cartpole",
         settings="CartPoleSettings",
         factory="make_cartpole_task",
+        action_scale="command_limit",
     ),
     "double-cartpole": TaskSpec(
         name="double-cartpole",
@@ -73,6 +77,7 @@ TASKS: dict[str, TaskSpec] = {
         module="adc_wrappers.envs.double_cartpole",
         settings="DoubleCartPoleSettings",
         factory="make_double_cartpole_task",
+        action_scale="command_limit",
     ),
     "spot-handstand": TaskSpec(
         name="spot-handstand",
@@ -82,6 +87,7 @@ TASKS: dict[str, TaskSpec] = {
         module="adc_wrappers.envs.spot",
         settings="SpotSettings",
         factory="make_handstand_task",
+        action_scale="action_scale",
     ),
     "spot-hindstand": TaskSpec(
         name="spot-hindstand",
@@ -91,6 +97,7 @@ TASKS: dict[str, TaskSpec] = {
         module="adc_wrappers.envs.spot",
         settings="SpotSettings",
         factory="make_hindstand_task",
+        action_scale="action_scale",
     ),
 }
 
@@ -108,6 +115,7 @@ def make_env(
     backend: str | None = None,
     num_envs: int | None = None,
     render_mode: str | None = None,
+    early_termination: bool = True,
     **settings: Any,
 ) -> Any:
     """Make an env of this library.
@@ -117,6 +125,7 @@ def make_env(
         backend: The engine; by default the task's first.
         num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many.
         render_mode: ``"rgb_array"``, ``"human"`` (single env) or None.
+        early_termination: With False a failed episode goes on to its time limit; broken physics still ends it.
         **settings: The task's own settings, such as ``start_angle`` of the cart-pole.
 
     Example:
@@ -136,9 +145,11 @@ def make_env(
         raise ValueError(f"num_envs: expected None or at least 1, got {num_envs}.")
     built = spec.build_settings(settings)
     factory = getattr(importlib.import_module(spec.module), spec.factory)
+    instance = factory(chosen, 1 if num_envs is None else num_envs, built)
+    instance.early_termination = early_termination
     if num_envs is None:
-        return TaskEnv(factory(chosen, 1, built), render_mode)
-    return TaskVectorEnv(factory(chosen, num_envs, built), render_mode)
+        return TaskEnv(instance, render_mode)
+    return TaskVectorEnv(instance, render_mode)
 
 
 def register_gymnasium_ids() -> None:

@@ -23,6 +23,7 @@ from .narrowness import NarrownessCommand
 from .play import Play
 from .plot import Plot
 from .select_k0 import SelectK0
+from .study import Study
 from .train import Train
 from .viability import Viability
 from .view import View
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Any] = {
     "export": Export,
     "feasible": Feasible,
     "select-k0": SelectK0,
+    "study": Study,
     "viability": Viability,
     "narrowness": NarrownessCommand,
     "advise": Advise,
