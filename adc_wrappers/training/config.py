@@ -55,7 +55,7 @@ class TrainConfig:
     early_termination: bool = True
     """Whether a failed episode ends at once in training; an evaluation always ends it."""
 
-    actions: ActionConfig = ActionConfig()
+    actions: ActionConfig = field(default_factory=ActionConfig)
     """What happens to actions between the policy and the env in training."""
 
     def __post_init__(self) -> None:
