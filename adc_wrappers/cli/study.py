@@ -91,7 +91,7 @@ class StudyRun(TrainingOptions):
         )
         out = Path("runs") / f"study-{self.task}" if self.out is None else self.out
         engine, jobs = self._engine(out), plan.jobs(out.resolve(), facts)
-        plan.begin(out, jobs, shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))
+        plan.begin(out, jobs, shlex.join(["adc", *sys.argv[1:]]))
         console.print(
             f"{self.task} on {config.backend}: {len(plan.conditions)} conditions × {len(plan.seeds)} seeds, "
             f"{config.ppo.total_steps:,} steps each"

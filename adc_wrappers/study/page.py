@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
@@ -28,7 +29,7 @@ def html_page(results: StudyResults, numbers: Sequence[ConditionNumbers], *, see
     shares = _profile_charts(results, colours, seed)
     modes = _mode_chart(numbers)
     tables = study_tables(results, numbers)
-    notes = "".join(f"<p>{_escape(part)}</p>" for part in results.notes.split("\n\n") if part.strip())
+    notes = "".join(f"<p>{_prose(part)}</p>" for part in results.notes.split("\n\n") if part.strip())
     body = [
         f"<p>{_escape(headline(results))}</p>",
         _section("What it says", notes) if notes else "",
@@ -57,9 +58,9 @@ def html_page(results: StudyResults, numbers: Sequence[ConditionNumbers], *, see
 
 _MEANING = '<p class="soft">Mean ± standard deviation over runs (n − 1). Press a column\'s name to sort by it.</p>'
 _STATISTICS = (
-    '<p class="soft">IQM: the mean of the middle half of the runs. Intervals: 95 %, percentiles of 2000 resamplings of '
-    "the runs, seed 0. With ten runs they cover the truth a little less often than they say. Failed and unfinished runs "
-    "are in no number.</p>"
+    '<p class="soft">IQM: the mean of the middle half of the runs. Intervals: 95 %, percentiles of 2000 resamplings '
+    "of the runs, seed 0. With ten runs they cover the truth a little less often than they say. Failed and unfinished "
+    "runs are in no number.</p>"
 )
 _CURVES_TEXT = (
     '<p class="soft">Interquartile mean over seeds with pointwise 95 % intervals, smoothed over a sixtieth of the '
@@ -69,6 +70,11 @@ _CURVES_TEXT = (
 
 def _escape(text: str) -> str:
     return html.escape(text, quote=True)
+
+
+def _prose(text: str) -> str:
+    """Escape a sentence, with K_* and K_0 as they are printed."""
+    return re.sub(r"\b([Kα])_([*0])", r"\1<sub>\2</sub>", _escape(text))
 
 
 def _asset(name: str) -> str:
@@ -207,8 +213,8 @@ def _runs(results: StudyResults) -> str:
 
 def _conditions(results: StudyResults) -> str:
     items = [
-        f"<li><b>{_escape(condition.title)}</b> (<code>{_escape(condition.name)}</code>). {_escape(condition.differs)} "
-        f'<span class="soft">Left open: {_escape(condition.open)}</span></li>'
+        f"<li><b>{_escape(condition.title)}</b> (<code>{_escape(condition.name)}</code>). {_prose(condition.differs)} "
+        f'<span class="soft">Left open: {_prose(condition.open)}</span></li>'
         for condition in conditions_shown(results)
     ]
     return f"<ul>{''.join(items)}</ul>"
@@ -229,7 +235,7 @@ def _films(results: StudyResults) -> str:
     if not figures:
         return ""
     text = (
-        f'<p class="soft">One episode at the target stiffness from the same start (seed {FILM_SEED}), first finished seed '
-        "of each condition. A film that is short shows an episode that was.</p>"
+        f'<p class="soft">One episode at the target stiffness from the same start (seed {FILM_SEED}), first finished '
+        "seed of each condition. A film that is short shows an episode that was.</p>"
     )
     return _section("Films", text, f'<div class="films">{"".join(figures)}</div>')

@@ -172,7 +172,7 @@ class RowChart {
 
   update() {
     const rows = this.data.rows.filter((r) => !hidden.has(r.condition));
-    const left = 150, right = 14, height = 24, width = 520, keys = this.data.parts || [];
+    const left = 178, right = 14, height = 24, width = 520, keys = this.data.parts || [];
     const legend = keys.length ? 18 * Math.ceil(keys.length / 3) : 0;
     const total = rows.length * height + 26 + legend;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${total}`);
