@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 
 import numpy as np
@@ -18,8 +20,6 @@ SMALL = (
 
 def small_plan(conditions=("adc", "train_at_target"), seeds=(0, 1)):
     """Two iterations of a cart-pole."""
-    import dataclasses
-
     config = default_config("cartpole", "analytic", {"time_limit": 60})
     ppo = dataclasses.replace(config.ppo, total_steps=256, num_envs=4, n_steps=32, batch_size=64, hidden=(8,))
     config = dataclasses.replace(config, workers="batch", ppo=ppo)
@@ -35,11 +35,17 @@ def small_jobs(out, **options):
     return jobs
 
 
+@functools.cache
+def config_text(task):
+    """A task's default settings as JSON."""
+    return json.dumps(default_config(task, "analytic" if task == "cartpole" else "mujoco").to_dict())
+
+
 def write_run(out, condition, seed, *, success=0.5, steps=1000, error=None, task="cartpole", **changes):
     """A run folder as training and evaluation leave it, with made-up numbers."""
     path = out / condition / f"seed{seed}"
     path.mkdir(parents=True)
-    config = default_config(task, "analytic" if task == "cartpole" else "mujoco").to_dict()
+    config = json.loads(config_text(task))
     config["ppo"]["total_steps"] = steps
     (path / "config.json").write_text(json.dumps(config))
     (path / "command.txt").write_text(f"adc train {task} --seed {seed}\n")

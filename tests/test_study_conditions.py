@@ -25,7 +25,9 @@ DIFFERS = {
     "uniform": {"curriculum.driver", "curriculum.hold_share"},
     "time": {"curriculum.driver", "curriculum.total_iterations"},
     "no_termination": {"early_termination"},
-    "retuned_scale": {"curriculum.driver", "curriculum.fixed_progress", "settings.command_limit", "settings.action_scale"},
+    "retuned_scale": {
+        "curriculum.driver", "curriculum.fixed_progress", "settings.command_limit", "settings.action_scale",
+    },
     "noise": {"curriculum.start_stiffness", "actions.noise_std"},
     "normalized_scale": {"actions.constant_torque"},
     "success": {"curriculum.driver", "curriculum.success_max"},

@@ -165,18 +165,17 @@ def _parse(name: str, text: str, source: str) -> Condition:
             raise CurriculumError(f"{source}: unknown section {key!r}. {did_you_mean(key, _SECTIONS)}")
     paper = values.pop("paper", None)
     row = None if paper is None else PaperRow(**{key: tuple(value) for key, value in paper.items()})
-    texts = {key: " ".join(values.pop(key).split()) for key in ("title", "differs", "open")}
+    texts: dict[str, Any] = {key: " ".join(values.pop(key).split()) for key in ("title", "differs", "open")}
     return Condition(name=name, paper=row, **texts, **values)
 
 
 def _toml(text: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib.loads(text)
-    try:
-        import tomli
-    except ImportError as error:
-        raise MissingExtraError("tomli", "study", "Reading a condition") from error
-    values: dict[str, Any] = tomli.loads(text)
+        import tomllib as toml
+    else:
+        try:
+            import tomli as toml
+        except ImportError as error:
+            raise MissingExtraError("tomli", "study", "Reading a condition") from error
+    values: dict[str, Any] = toml.loads(text)
     return values
