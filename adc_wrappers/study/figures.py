@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from adc_wrappers.core.errors import MissingExtraError
 
 from .analysis import CURVES, ConditionNumbers, curves_of, profiles
@@ -64,11 +67,21 @@ def _curves(plt: Any, results: StudyResults, colours: dict[str, str], seed: int)
             axes.fill_between(curve.steps, curve.low, curve.high, color=colour, alpha=0.12, linewidth=0)
         axes.set_ylabel(label)
         axes.set_xlabel("env steps")
+        axes.xaxis.set_major_formatter(plt.matplotlib.ticker.EngFormatter())
+        _cut(axes, np.concatenate([curve.value for _, curve in curves]))
         _tidy(axes)
     handles, labels = all_axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, ncols=4, frameon=False, loc="upper center", fontsize=8)
     figure.tight_layout(rect=(0, 0, 1, 0.9 if len(panels) > 2 else 0.82))
     return figure
+
+
+def _cut(axes: Any, values: NDArray[np.float64]) -> None:
+    """Leave out of the picture what would hide everything else; the page and the CSV have it."""
+    low, high = np.percentile(values, [8.0, 98.0])
+    if np.ptp(values) > 5.0 * (high - low) > 0.0:
+        axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+        axes.set_ylabel(f"{axes.get_ylabel()} (cut)")
 
 
 def _curve(results: StudyResults, name: str, column: str, seed: int) -> Any:

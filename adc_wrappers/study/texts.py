@@ -60,6 +60,7 @@ def study_tables(results: StudyResults, numbers: Sequence[ConditionNumbers]) -> 
         for number, title in _TITLES.items()
         if (rows := [row for row in numbers if row.condition.paper and number in row.condition.paper.tables])
     ]
+    tables = [_with_ours_last(table) for table in tables]
     others = [row for row in numbers if row.condition.paper is None]
     if others:
         tables.append(_beside_paper(results, others, "Conditions that are not in the paper"))
@@ -99,6 +100,11 @@ def _beside_paper(results: StudyResults, rows: Sequence[ConditionNumbers], title
             cells.append(Cell(f"{metric.format(mean)} ± {metric.format(std)}", mean))
         body.append((row.condition.name, tuple(cells)))
     return Table(title, tuple(head), tuple(body))
+
+
+def _with_ours_last(table: Table) -> Table:
+    """Return the rows in the paper's order."""
+    return Table(table.title, table.head, tuple(sorted(table.rows, key=lambda row: is_ours(row[0]))))
 
 
 def _estimates(numbers: Sequence[ConditionNumbers]) -> Table:
