@@ -78,7 +78,7 @@ def _curves(plt: Any, results: StudyResults, colours: dict[str, str], seed: int)
 
 def _cut(axes: Any, values: NDArray[np.float64]) -> None:
     """Leave out of the picture what would hide everything else; the page and the CSV have it."""
-    low, high = np.percentile(values, [8.0, 98.0])
+    low, high = np.percentile(values, [12.0, 98.0])
     if np.ptp(values) > 5.0 * (high - low) > 0.0:
         axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
         axes.set_ylabel(f"{axes.get_ylabel()} (cut)")
