@@ -54,7 +54,7 @@ class EpisodeRunner:
         reward = np.zeros(len(observation))
         for term in terms.values():
             reward += term
-        terminated = task.terminated()
+        terminated = task.terminated() if task.early_termination else np.zeros(len(observation), dtype=bool)
         holds = task.holds()
         self._held = np.where(holds, self._held + 1, 0)
         broken = ~(np.isfinite(observation).all(axis=1) & np.isfinite(reward))

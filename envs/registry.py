@@ -42,6 +42,9 @@ class TaskSpec:
     factory: str
     """Name of the function ``(backend, num_envs, settings) -> Task``."""
 
+    action_scale: str
+    """Name of the setting that is the action scale α."""
+
     robot_settings: str | None = None
     """``module:class`` of the settings that the backend ``"spot"`` takes beside the task's; None: it has none."""
 
@@ -82,6 +85,7 @@ TASKS: dict[str, TaskSpec] = {
         module="adc_wrappers.envs.cartpole",
         settings="CartPoleSettings",
         factory="make_cartpole_task",
+        action_scale="command_limit",
     ),
     "double-cartpole": TaskSpec(
         name="double-cartpole",
@@ -91,6 +95,7 @@ TASKS: dict[str, TaskSpec] = {
         module="adc_wrappers.envs.double_cartpole",
         settings="DoubleCartPoleSettings",
         factory="make_double_cartpole_task",
+        action_scale="command_limit",
     ),
     "spot-handstand": TaskSpec(
         name="spot-handstand",
@@ -100,6 +105,7 @@ TASKS: dict[str, TaskSpec] = {
         module="adc_wrappers.envs.spot",
         settings="SpotSettings",
         factory="make_handstand_task",
+        action_scale="action_scale",
         robot_settings=_ROBOT_SETTINGS,
     ),
     "spot-hindstand": TaskSpec(
@@ -110,6 +116,7 @@ TASKS: dict[str, TaskSpec] = {
         module="adc_wrappers.envs.spot",
         settings="SpotSettings",
         factory="make_hindstand_task",
+        action_scale="action_scale",
         robot_settings=_ROBOT_SETTINGS,
     ),
 }
@@ -128,6 +135,7 @@ def make_env(
     backend: str | None = None,
     num_envs: int | None = None,
     render_mode: str | None = None,
+    early_termination: bool = True,
     **settings: Any,
 ) -> Any:
     """Make an env of this library.
@@ -137,6 +145,7 @@ def make_env(
         backend: The engine; by default the task's first.
         num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many.
         render_mode: ``"rgb_array"``, ``"human"`` (single env) or None.
+        early_termination: With False a failed episode goes on to its time limit; broken physics still ends it.
         **settings: The task's own settings, such as ``start_angle`` of the cart-pole; with the backend ``"spot"`` also
             those of the connection, such as ``hostname``.
 
@@ -158,12 +167,14 @@ def make_env(
     own, robot = spec.split_settings(chosen, settings)
     built = spec.build_settings(own)
     factory = getattr(importlib.import_module(spec.module), spec.factory)
+    instance = factory(chosen, 1 if num_envs is None else num_envs, built, **robot)
+    instance.early_termination = early_termination
     if num_envs is None:
-        env = TaskEnv(factory(chosen, 1, built, **robot), render_mode)
+        env = TaskEnv(instance, render_mode)
         if chosen == "spot":
             env.spec = EnvSpec(spec.gymnasium_id, nondeterministic=True)
         return env
-    return TaskVectorEnv(factory(chosen, num_envs, built, **robot), render_mode)
+    return TaskVectorEnv(instance, render_mode)
 
 
 def register_gymnasium_ids() -> None:

@@ -47,6 +47,9 @@ class Task(ABC):
     training: bool = True
     """Whether what eases in training goes on easing; False while a policy is evaluated, by what it eases to."""
 
+    early_termination: bool = True
+    """Whether a failed episode ends at once; with False it goes on to its time limit, for an ablation."""
+
     mirror: Mirror | None = None
     """How the task looks in a mirror, if its left and right are alike."""
 

@@ -98,7 +98,14 @@ def test_the_wheel_holds_real_files_and_imports_elsewhere(tmp_path):
     subprocess.run(pip, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    modules = ("envs/registry.py", "backends/base.py", "runs/folder.py", "py.typed")
+    modules = (
+        "envs/registry.py",
+        "backends/base.py",
+        "runs/folder.py",
+        "py.typed",
+        "study/conditions/adc.toml",
+        "study/assets/page.js",
+    )
     packaged = {f"adc_wrappers/{name}" for name in modules}
     assert packaged <= set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"adc_wrappers"}

@@ -26,6 +26,7 @@ from .plot import Plot
 from .select_k0 import SelectK0
 from .spot_sim import SpotSim
 from .sysid import Sysid
+from .study import Study
 from .train import Train
 from .trials import Trials
 from .viability import Viability
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Any] = {
     "feasible": Feasible,
     "select-k0": SelectK0,
     "sysid": Sysid,
+    "study": Study,
     "viability": Viability,
     "narrowness": NarrownessCommand,
     "advise": Advise,

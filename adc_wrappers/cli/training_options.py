@@ -54,8 +54,11 @@ class TrainingOptions:
 
     @property
     def engine(self) -> str:
-        """The backend that was asked for, or the task's first."""
-        return self.backend or find_task(self.task).backends[0]
+        """The backend that was asked for, or the recipe's, or the task's first."""
+        from adc_wrappers.training.presets import find_recipe
+
+        task = find_task(self.task)
+        return self.backend or find_recipe(self.task, self.recipe).backend or task.backends[0]
 
     def new_config(self, seed: int) -> TrainConfig:
         """Return the recipe's config with the options that were given; the curriculum is the recipe's."""

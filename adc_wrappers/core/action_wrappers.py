@@ -18,8 +18,10 @@ from .controller import CurriculumController
 from .errors import CurriculumError
 
 __all__ = [
+    "ActionNoise",
     "ActionNoiseCurriculum",
     "ActionScaleCoupling",
+    "ActionScaler",
     "VectorActionNoiseCurriculum",
     "VectorActionScaleCoupling",
 ]
@@ -44,8 +46,12 @@ def _box(env: Any) -> gym.spaces.Box:
     return space
 
 
-class _Scaler:
-    """Scales actions about the middle of the action space by ``K_*/K``."""
+class ActionScaler:
+    """Scales actions about the middle of the action space by ``K_*/K``; what the wrappers are made of.
+
+    Args:
+        env: An env with a curriculum wrapper inside.
+    """
 
     def __init__(self, env: Any) -> None:
         box = _box(env)
@@ -69,6 +75,7 @@ class _Scaler:
         return ratio if self._per_joint else ratio[:, :1]
 
     def __call__(self, actions: Any, scale: NDArray[np.float64]) -> Any:
+        """Return the actions, clipped to the action space, times ``scale``."""
         if hasattr(actions, "new_tensor"):
             low, high, middle, factor = (actions.new_tensor(x) for x in (self._low, self._high, self._middle, scale))
             return middle + (actions.clamp(low, high) - middle) * factor
@@ -86,7 +93,7 @@ class ActionScaleCoupling(ActionWrapperBase, gym.utils.RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
-        scaler = _Scaler(env)
+        scaler = ActionScaler(env)
         gym.utils.RecordConstructorArgs.__init__(self)
         ActionWrapperBase.__init__(self, env)
         self._scaler = scaler
@@ -101,7 +108,7 @@ class VectorActionScaleCoupling(VectorWrapperBase, gym.utils.RecordConstructorAr
     """The vector twin of :class:`ActionScaleCoupling`."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
-        scaler = _Scaler(env)
+        scaler = ActionScaler(env)
         gym.utils.RecordConstructorArgs.__init__(self)
         VectorWrapperBase.__init__(self, env)
         self._scaler = scaler
@@ -111,8 +118,15 @@ class VectorActionScaleCoupling(VectorWrapperBase, gym.utils.RecordConstructorAr
         return self.env.step(self._scaler(actions, self._scaler.scale))
 
 
-class _Noise:
-    """Gaussian action noise whose standard deviation follows the curriculum's progress."""
+class ActionNoise:
+    """Gaussian action noise whose standard deviation follows the curriculum's progress.
+
+    Args:
+        env: An env with a curriculum wrapper inside.
+        start_std: Standard deviation at progress 0.
+        end_std: Standard deviation at progress 1.
+        seed: Seed of the noise.
+    """
 
     def __init__(self, env: Any, start_std: float, end_std: float, seed: int) -> None:
         for name, value in (("start_std", start_std), ("end_std", end_std)):
@@ -131,6 +145,7 @@ class _Noise:
         return self._start + self._controller.curriculum.progress * (self._end - self._start)
 
     def __call__(self, actions: Any) -> Any:
+        """Return the actions with noise."""
         if self.std == 0.0:
             return actions
         noise = self._rng.normal(0.0, self.std, np.shape(actions))
@@ -154,7 +169,7 @@ class ActionNoiseCurriculum(ActionWrapperBase, gym.utils.RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env[Any, Any], start_std: float = 0.5, end_std: float = 0.0, seed: int = 0) -> None:
-        noise = _Noise(env, start_std, end_std, seed)
+        noise = ActionNoise(env, start_std, end_std, seed)
         gym.utils.RecordConstructorArgs.__init__(self, start_std=start_std, end_std=end_std, seed=seed)
         ActionWrapperBase.__init__(self, env)
         self._noise = noise
@@ -175,7 +190,7 @@ class VectorActionNoiseCurriculum(VectorWrapperBase, gym.utils.RecordConstructor
     def __init__(
         self, env: VectorEnv[Any, Any, Any], start_std: float = 0.5, end_std: float = 0.0, seed: int = 0
     ) -> None:
-        noise = _Noise(env, start_std, end_std, seed)
+        noise = ActionNoise(env, start_std, end_std, seed)
         gym.utils.RecordConstructorArgs.__init__(self, start_std=start_std, end_std=end_std, seed=seed)
         VectorWrapperBase.__init__(self, env)
         self._noise = noise

@@ -11,6 +11,7 @@ import torch
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import Checkpoint, RunFolder
+from adc_wrappers.training.actions import wrap_actions
 from adc_wrappers.training.config import TrainConfig
 from adc_wrappers.training.progress import ProgressReporter
 from adc_wrappers.training.trained import read_tensors
@@ -53,8 +54,14 @@ def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: Pro
 
 def make_training_env(config: TrainConfig) -> RslRlVecEnv:
     """Build the vector env with the curriculum around it, as RSL-RL sees it."""
-    batch = make_env(config.task, backend=config.backend, num_envs=config.ppo.num_envs, **config.settings)
-    wrapped = ActuatorCurriculumVectorWrapper(batch, config.curriculum)
+    batch = make_env(
+        config.task,
+        backend=config.backend,
+        num_envs=config.ppo.num_envs,
+        early_termination=config.early_termination,
+        **config.settings,
+    )
+    wrapped = wrap_actions(ActuatorCurriculumVectorWrapper(batch, config.curriculum), config.actions, config.seed)
     return RslRlVecEnv(wrapped, reward_scale=config.ppo.reward_scale, seed=config.seed)
 
 

@@ -14,13 +14,15 @@ from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecMonitor
 
-from adc_wrappers.core import CurriculumError
+from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumError
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import Checkpoint, RunFolder
+from adc_wrappers.training.actions import ActionConfig, wrap_actions
 from adc_wrappers.training.config import TrainConfig
 from adc_wrappers.training.ppo import PpoConfig
 from adc_wrappers.training.progress import ProgressReporter
 
+from .actions import ActionVecEnv
 from .callbacks import CurriculumCallback
 from .run_callback import RunCallback, load_parameters, restore
 from .schedules import KLAdaptiveCallback, KLAdaptiveLearningRate
@@ -82,14 +84,19 @@ def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: Pro
 def make_training_env(config: TrainConfig) -> VecEnv:
     """Build the vectorized env with the curriculum and SB3's episode monitor around it."""
     count = config.ppo.num_envs
+    make: Callable[..., Any] = functools.partial(
+        make_env,
+        config.task,
+        backend=config.backend,
+        early_termination=config.early_termination,
+        **config.settings,
+    )
     if config.workers == "batch":
-        from adc_wrappers.core import ActuatorCurriculumVectorWrapper
-
-        batch = make_env(config.task, backend=config.backend, num_envs=count, **config.settings)
-        return VecMonitor(VectorEnvAdapter(ActuatorCurriculumVectorWrapper(batch, config.curriculum)))
-    make: Callable[[], Any] = functools.partial(make_env, config.task, backend=config.backend, **config.settings)
+        batch = ActuatorCurriculumVectorWrapper(make(num_envs=count), config.curriculum)
+        return VecMonitor(VectorEnvAdapter(wrap_actions(batch, config.actions, config.seed)))
     children = DummyVecEnv([make] * count) if config.workers == "dummy" else SubprocVecEnv([make] * count)
-    return VecMonitor(ActuatorCurriculumVecEnv(children, config.curriculum))
+    venv = ActuatorCurriculumVecEnv(children, config.curriculum)
+    return VecMonitor(venv if config.actions == ActionConfig() else ActionVecEnv(venv, config.actions, config.seed))
 
 
 def build_model(config: TrainConfig, env: VecEnv, schedule: KLAdaptiveLearningRate | float) -> PPO:

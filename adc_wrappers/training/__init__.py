@@ -1,5 +1,6 @@
 """Training runs, the same for every trainer: settings, recipes, trained policies."""
 
+from .actions import ActionConfig
 from .config import TRAINERS, TrainConfig, recommended_curriculum
 from .ppo import PpoConfig
 from .presets import default_config
@@ -7,6 +8,7 @@ from .trained import TrainedPolicy, load_trained, trainer_module
 
 __all__ = [
     "TRAINERS",
+    "ActionConfig",
     "PpoConfig",
     "TrainConfig",
     "TrainedPolicy",

@@ -10,6 +10,7 @@ from adc_wrappers.core import CurriculumConfig, CurriculumError
 from adc_wrappers.core.errors import did_you_mean
 from adc_wrappers.envs.registry import find_task, make_env
 
+from .actions import ActionConfig
 from .ppo import PpoConfig
 
 __all__ = ["TRAINERS", "WORKERS", "TrainConfig", "recommended_curriculum"]
@@ -54,6 +55,12 @@ class TrainConfig:
     checkpoint_every: int = 1
     """Iterations between two checkpoints."""
 
+    early_termination: bool = True
+    """Whether a failed episode ends at once in training; an evaluation always ends it."""
+
+    actions: ActionConfig = field(default_factory=ActionConfig)
+    """What happens to actions between the policy and the env in training."""
+
     def __post_init__(self) -> None:
         find_task(self.task)
         for name, known in (("trainer", TRAINERS), ("workers", WORKERS)):
@@ -71,6 +78,7 @@ class TrainConfig:
         """Return JSON-ready values."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         values["curriculum"] = self.curriculum.to_dict()
+        values["actions"] = dataclasses.asdict(self.actions)
         values["ppo"] = dataclasses.asdict(self.ppo) | {"hidden": list(self.ppo.hidden)}
         return values
 
@@ -80,7 +88,8 @@ class TrainConfig:
         ppo = dict(values["ppo"])
         ppo["hidden"] = tuple(ppo["hidden"])
         curriculum = CurriculumConfig.from_dict(values["curriculum"])
-        return cls(**{**values, "curriculum": curriculum, "ppo": PpoConfig(**ppo)})
+        actions = ActionConfig(**values.get("actions", {}))
+        return cls(**{**values, "curriculum": curriculum, "ppo": PpoConfig(**ppo), "actions": actions})
 
     @property
     def iterations(self) -> int:

@@ -43,6 +43,9 @@ class Recipe:
     checkpoint_every: int = 1
     """Iterations between two checkpoints."""
 
+    backend: str | None = None
+    """Engine that it is meant for; None for the task's first."""
+
 
 HANDSTAND_CPU = Recipe(
     trainer="rsl_rl",
@@ -80,6 +83,35 @@ HANDSTAND_SUCCESS = dataclasses.replace(
 )
 """The same, with K driven by the success rate: standing on four feet, however long, does not soften the joints."""
 
+CARTPOLE_NARROW = Recipe(
+    trainer="sb3",
+    workers="batch",
+    backend="analytic",
+    ppo=PpoConfig(
+        total_steps=400_000,
+        num_envs=256,
+        n_steps=16,
+        batch_size=1024,
+        n_epochs=5,
+        max_learning_rate=3e-3,
+        clip_value=False,
+        entropy_coef=0.0,
+        hidden=(64, 64),
+    ),
+    settings={"start_angle": 0.04, "start_rate": 0.05},
+    curriculum={"start_stiffness": 36.0, "target_stiffness": 1.0, "ema": 0.1, "hold_share": 0.4},
+    checkpoint_every=50,
+)
+"""A cart so soft that only starts within 0.07 rad can be caught (ω_n = 1 rad/s), in about half a minute."""
+
+CARTPOLE_QUICK = dataclasses.replace(
+    CARTPOLE_NARROW,
+    ppo=dataclasses.replace(CARTPOLE_NARROW.ppo, total_steps=100_000, num_envs=64, batch_size=256),
+    settings={},
+    curriculum={"ema": 0.1, "hold_share": 0.4},
+)
+"""The cart-pole in seconds, for a first look at a study."""
+
 _SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
 
 RECIPES: dict[str, dict[str, Recipe]] = {
@@ -101,6 +133,8 @@ RECIPES: dict[str, dict[str, Recipe]] = {
                 hidden=(64, 64),
             ),
         ),
+        "narrow": CARTPOLE_NARROW,
+        "quick": CARTPOLE_QUICK,
     },
     "double-cartpole": {
         "default": Recipe(

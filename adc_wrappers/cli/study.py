@@ -1,0 +1,183 @@
+"""``adc study``: run conditions with many seeds, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+
+from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.envs.registry import find_task
+
+from .overrides import parse_settings
+from .progress import CommandProgress
+from .study_report import StudyReport
+from .training_options import TrainingOptions
+
+if TYPE_CHECKING:
+    from adc_wrappers.study import Engine, Job, JobResult
+    from adc_wrappers.study.runner import StudyOutcome
+    from adc_wrappers.training import TrainConfig
+
+__all__ = ["Study"]
+
+_QUICK_SEEDS, _QUICK_EPISODES, _QUICK_SHARE = 2, 100, 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRun(TrainingOptions):
+    """Train every condition with every seed, evaluate each policy at exactly the target gains, report."""
+
+    conditions: tuple[str, ...] = ()
+    """Names of conditions, or .toml files of your own; by default all."""
+
+    seeds: int | None = None
+    """Number of seeds, from 0 on; by default 10."""
+
+    steps: Annotated[int | None, tyro.conf.arg(aliases=("--budget",))] = None
+    """Env steps of each training; by default the recipe's."""
+
+    episodes: int | None = None
+    """Episodes of each evaluation; by default 1000."""
+
+    eval_envs: int | None = None
+    """Envs that are stepped together in it; by default 100."""
+
+    quick: bool = False
+    """A first look: the task's recipe `quick`, or a tenth of its budget; 2 seeds, 100 episodes."""
+
+    out: Path | None = None
+    """Folder of the study; by default runs/study-TASK. One that exists goes on."""
+
+    engine_name: Annotated[Literal["local", "ray", "slurm"], tyro.conf.arg(name="engine")] = "local"
+    """local: processes here; ray: a Ray cluster; slurm: jobs through submitit."""
+
+    jobs: int | None = None
+    """Runs at a time; by default one per core. Ray decides by itself."""
+
+    address: str | None = None
+    """Address of a Ray cluster, or auto; by default one is started here."""
+
+    cluster: Literal["slurm", "local"] = "slurm"
+    """For --engine slurm: local runs submitit's own processes on this machine."""
+
+    slurm: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Parameters of submitit's executor, such as timeout_min=600 slurm_partition=cpu."""
+
+    report: bool = True
+    """Write the report when the runs are done."""
+
+    def run(self) -> int:
+        """Run the study."""
+        find_task(self.task)  # a mistyped name is answered before the slow imports
+        from adc_wrappers.study import Plan, RobotFacts, select_conditions
+        from adc_wrappers.study.runner import run_study
+
+        console = Console(highlight=False, soft_wrap=True)
+        config = self._config()
+        facts = RobotFacts.of(config)
+        plan = Plan(
+            conditions=tuple(select_conditions(self.conditions, facts)),
+            seeds=tuple(range(self._number("seeds", _QUICK_SEEDS, 10))),
+            config=config,
+            episodes=self._number("episodes", _QUICK_EPISODES, 1000),
+            eval_envs=self.eval_envs,
+        )
+        out = Path("runs") / f"study-{self.task}" if self.out is None else self.out
+        engine, jobs = self._engine(out), plan.jobs(out.resolve(), facts)
+        plan.begin(out, jobs, shlex.join(["adc", *sys.argv[1:]]))
+        console.print(
+            f"{self.task} on {config.backend}: {len(plan.conditions)} conditions × {len(plan.seeds)} seeds, "
+            f"{config.ppo.total_steps:,} steps each"
+        )
+        with CommandProgress(console, "study", "runs", len(jobs)) as progress:
+
+            def show(outcome: StudyOutcome, result: JobResult) -> None:
+                done = len(outcome.kept) + len(outcome.finished)
+                progress.show(done, _line(result))
+
+            outcome = run_study(jobs, engine, show)
+        console.print(f"{len(outcome.kept)} runs were finished before, {len(outcome.finished)} now")
+        _print_failures(console, outcome, jobs)
+        code = StudyReport(folder=out).run() if self.report else 0
+        return 1 if outcome.failed else code
+
+    def _number(self, name: str, quick: int, usual: int) -> int:
+        value: int | None = getattr(self, name)
+        return value if value is not None else quick if self.quick else usual
+
+    def _config(self) -> TrainConfig:
+        """Return the base config: ADC, with the schedule fitted to the budget."""
+        options = self._quick_options() if self.quick else self
+        config = TrainingOptions.new_config(options, seed=0)
+        if config.curriculum.hold_share > 0.0:
+            schedule = dataclasses.replace(config.curriculum, total_iterations=config.iterations)
+            config = dataclasses.replace(config, curriculum=schedule)
+        return config
+
+    def _quick_options(self) -> StudyRun:
+        from adc_wrappers.training.presets import RECIPES, find_recipe
+
+        if self.recipe is None and "quick" in RECIPES.get(self.task, {}):
+            return dataclasses.replace(self, recipe="quick")
+        if self.steps is None:
+            return dataclasses.replace(self, steps=find_recipe(self.task, self.recipe).ppo.total_steps // _QUICK_SHARE)
+        return self
+
+    def _engine(self, out: Path) -> Engine:
+        if self.engine_name == "ray":
+            from adc_wrappers.study.ray_engine import RayEngine
+
+            return RayEngine(self.address)
+        if self.engine_name == "slurm":
+            from adc_wrappers.study.slurm_engine import SlurmEngine
+
+            parameters: dict[str, Any] = parse_settings(self.slurm)
+            return SlurmEngine(
+                out.resolve() / "submitit", cluster=self.cluster, parameters=parameters, parallel=self.jobs
+            )
+        if self.slurm or self.address:
+            raise CurriculumError("--slurm and --address are of other engines: choose one with --engine.")
+        from adc_wrappers.study import LocalEngine
+
+        return LocalEngine(self.jobs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Compare conditions over many seeds, with honest statistics, on one machine or many."""
+
+    command: Annotated[
+        Annotated[StudyRun, tyro.conf.subcommand("run")] | Annotated[StudyReport, tyro.conf.subcommand("report")],
+        tyro.conf.arg(name=""),
+    ]
+    """What to do."""
+
+    def run(self) -> int:
+        """Do it."""
+        return self.command.run()
+
+
+def _line(result: JobResult) -> str:
+    name = f"{result.condition}, seed {result.seed}"
+    if result.summary is None:
+        return f"{name}: failed"
+    numbers = result.summary
+    return (
+        f"{name}: success {numbers['success_rate']:.1%}, length {numbers['length_mean']:.0f}, "
+        f"return {numbers['return_mean']:.1f}, {result.seconds:.0f} s"
+    )
+
+
+def _print_failures(console: Console, outcome: StudyOutcome, jobs: list[Job]) -> None:
+    folders = {(job.condition, job.seed): job.folder for job in jobs}
+    for result in outcome.failed:
+        last = (result.error or "").strip().splitlines()[-1:] or ["no reason given"]
+        console.print(f"failed: {result.condition}, seed {result.seed}: {last[0]}", markup=False)
+        console.print(f"        {folders[result.condition, result.seed]}/job.json has the whole of it", markup=False)

@@ -1,0 +1,181 @@
+"""Conditions of a study: files that say in what a training differs from ADC."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from adc_wrappers.core import CurriculumConfig, CurriculumError
+from adc_wrappers.core.errors import MissingExtraError, did_you_mean
+from adc_wrappers.training import ActionConfig, TrainConfig
+
+from .rules import RULES, RobotFacts
+
+__all__ = ["CONDITIONS", "Condition", "PaperRow", "find_condition", "load_condition", "select_conditions"]
+
+CONDITIONS = (
+    "train_at_target",
+    "train_at_start",
+    "uniform",
+    "time",
+    "no_termination",
+    "adc",
+    "retuned_scale",
+    "noise",
+    "normalized_scale",
+    "success",
+    "per_joint",
+)
+"""The conditions of this library, in the order of the paper's tables; the last two are not in the paper."""
+
+_SECTIONS = ("curriculum", "training", "actions", "rules", "paper")
+_TRAINING = ("early_termination",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRow:
+    """What the paper reports of a condition: mean and standard deviation over ten seeds, on the handstand."""
+
+    tables: tuple[int, ...]
+    """1 for the ablation study, 2 for the additional ablations of the appendix."""
+
+    length: tuple[float, float]
+    """Episode length."""
+
+    reward: tuple[float, float]
+    """Reward."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """In what a training differs from the base config, which is ADC."""
+
+    name: str
+    """Name of the file, and of the folder with its runs."""
+
+    title: str
+    """Its name in tables and plots."""
+
+    differs: str
+    """The one thing in which it differs, in a sentence."""
+
+    open: str
+    """What the paper leaves open, and what is done about it."""
+
+    curriculum: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the curriculum that it replaces."""
+
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the training that it replaces."""
+
+    actions: Mapping[str, Any] = field(default_factory=dict)
+    """What happens to actions in training."""
+
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    """What depends on the robot, by the name of a rule in :mod:`~adc_wrappers.study.rules`."""
+
+    paper: PaperRow | None = None
+    """The paper's numbers."""
+
+    def __post_init__(self) -> None:
+        known = {
+            "curriculum": [item.name for item in dataclasses.fields(CurriculumConfig)],
+            "training": _TRAINING,
+            "actions": [item.name for item in dataclasses.fields(ActionConfig)],
+            "rules": list(RULES),
+        }
+        for section, names in known.items():
+            for name in getattr(self, section):
+                if name not in names:
+                    raise CurriculumError(
+                        f"condition {self.name!r}, [{section}]: unknown name {name!r}. {did_you_mean(name, names)}"
+                    )
+
+    def applied_to(self, base: TrainConfig, facts: RobotFacts, seed: int) -> TrainConfig:
+        """Return the config of one run.
+
+        Args:
+            base: ADC on the task.
+            facts: What rules may need to know of the robot.
+            seed: Seed of the run.
+        """
+        changes = dict(self.curriculum)
+        if changes.get("driver") == "time":
+            changes.setdefault("total_iterations", base.iterations)
+        config = dataclasses.replace(
+            base,
+            seed=seed,
+            curriculum=dataclasses.replace(base.curriculum, seed=seed, **changes),
+            actions=ActionConfig(**self.actions),
+            **self.training,
+        )
+        for name, value in self.rules.items():
+            config = RULES[name](config, facts, value)
+        return config
+
+
+def load_condition(path: Path) -> Condition:
+    """Read a condition's file; what is missing or unknown raises."""
+    return _parse(path.stem, path.read_text(encoding="utf-8"), str(path))
+
+
+def find_condition(name: str) -> Condition:
+    """Return a condition by its name, or from a file of your own whose name ends in ``.toml``."""
+    if name.endswith(".toml"):
+        if not Path(name).exists():
+            raise CurriculumError(f"there is no condition file {name}.")
+        return load_condition(Path(name))
+    if name not in CONDITIONS:
+        raise CurriculumError(f"unknown condition {name!r}. {did_you_mean(name, CONDITIONS)}")
+    file = resources.files("adc_wrappers.study") / "conditions" / f"{name}.toml"
+    return _parse(name, file.read_text(encoding="utf-8"), f"{name}.toml")
+
+
+def select_conditions(names: Sequence[str], facts: RobotFacts) -> list[Condition]:
+    """Return the conditions that were asked for; by default all that the robot can have.
+
+    Args:
+        names: Names and files; none for all.
+        facts: The robot: with one joint, joints cannot soften one after another.
+    """
+    found = [find_condition(name) for name in names or CONDITIONS]
+    if len({condition.name for condition in found}) != len(found):
+        raise CurriculumError(f"conditions: expected each once, got {', '.join(c.name for c in found)}.")
+    single = len(facts.joint_names) == 1
+    if names and single and any("windows" in condition.rules for condition in found):
+        raise CurriculumError("the robot has one joint: joints that soften one after another are ADC itself.")
+    return [condition for condition in found if not (single and "windows" in condition.rules)]
+
+
+def _parse(name: str, text: str, source: str) -> Condition:
+    try:
+        values = _toml(text)
+    except ValueError as error:
+        raise CurriculumError(f"{source} cannot be read: {error}.") from error
+    for key in ("title", "differs", "open"):
+        if not isinstance(values.get(key), str):
+            raise CurriculumError(f"{source}: expected a text {key!r}, got {values.get(key)!r}.")
+    for key in values:
+        if key not in ("title", "differs", "open", *_SECTIONS):
+            raise CurriculumError(f"{source}: unknown section {key!r}. {did_you_mean(key, _SECTIONS)}")
+    paper = values.pop("paper", None)
+    row = None if paper is None else PaperRow(**{key: tuple(value) for key, value in paper.items()})
+    texts: dict[str, Any] = {key: " ".join(values.pop(key).split()) for key in ("title", "differs", "open")}
+    return Condition(name=name, paper=row, **texts, **values)
+
+
+def _toml(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib as toml
+    else:
+        try:
+            import tomli as toml
+        except ImportError as error:
+            raise MissingExtraError("tomli", "study", "Reading a condition") from error
+    values: dict[str, Any] = toml.loads(text)
+    return values

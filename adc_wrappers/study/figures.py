@@ -1,0 +1,134 @@
+"""A study's pictures for documents; the page draws its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.core.errors import MissingExtraError
+
+from .analysis import CURVES, ConditionNumbers, curves_of, profiles
+from .colours import condition_colours, mode_colours
+from .results import METRICS, StudyResults
+from .texts import conditions_shown
+
+__all__ = ["draw_figures"]
+
+
+def draw_figures(results: StudyResults, numbers: Sequence[ConditionNumbers], out: Path, *, seed: int = 0) -> list[Path]:
+    """Draw ``curves.png``, ``estimates.png`` and ``profiles.png``."""
+    plt = _pyplot()
+    colours = condition_colours([condition.name for condition in results.conditions])
+    pictures = {
+        "curves.png": _curves(plt, results, colours, seed),
+        "estimates.png": _estimates(plt, numbers, colours),
+        "profiles.png": _profiles(plt, results, colours, seed),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    for name, figure in pictures.items():
+        figure.savefig(out / name, dpi=110)
+        plt.close(figure)
+    return [out / name for name in pictures]
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg", force=False)
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "viz", "Plotting") from error
+    return plt
+
+
+def _tidy(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+
+
+def _curves(plt: Any, results: StudyResults, colours: dict[str, str], seed: int) -> Any:
+    found = [
+        (label, [(c, curve) for c in conditions_shown(results) if (curve := _curve(results, c.name, column, seed))])
+        for column, label in CURVES
+    ]
+    panels = [(label, curves) for label, curves in found if curves]
+    figure, all_axes = plt.subplots(-(-len(panels) // 2), 2, figsize=(10, 3.1 * -(-len(panels) // 2)), squeeze=False)
+    for axes in all_axes.flat[len(panels) :]:
+        axes.set_visible(False)
+    for (label, curves), axes in zip(panels, all_axes.flat, strict=False):
+        for condition, curve in curves:
+            colour = colours[condition.name]
+            axes.plot(curve.steps, curve.value, color=colour, linewidth=1.6, label=_plain(condition.title))
+            axes.fill_between(curve.steps, curve.low, curve.high, color=colour, alpha=0.12, linewidth=0)
+        axes.set_ylabel(label)
+        axes.set_xlabel("env steps")
+        axes.xaxis.set_major_formatter(plt.matplotlib.ticker.EngFormatter())
+        _cut(axes, np.concatenate([curve.value for _, curve in curves]))
+        _tidy(axes)
+    handles, labels = all_axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=4, frameon=False, loc="upper center", fontsize=8)
+    figure.tight_layout(rect=(0, 0, 1, 0.9 if len(panels) > 2 else 0.82))
+    return figure
+
+
+def _cut(axes: Any, values: NDArray[np.float64]) -> None:
+    """Leave out of the picture what would hide everything else; the page and the CSV have it."""
+    low, high = np.percentile(values, [12.0, 98.0])
+    if np.ptp(values) > 5.0 * (high - low) > 0.0:
+        axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+        axes.set_ylabel(f"{axes.get_ylabel()} (cut)")
+
+
+def _curve(results: StudyResults, name: str, column: str, seed: int) -> Any:
+    return curves_of(results.of(name), column, seed=seed)
+
+
+def _estimates(plt: Any, numbers: Sequence[ConditionNumbers], colours: dict[str, str]) -> Any:
+    figure, all_axes = plt.subplots(
+        1, len(METRICS) + 1, figsize=(12, 0.32 * len(numbers) + 1.4), sharey=True, constrained_layout=True
+    )
+    places = range(len(numbers))
+    for metric, axes in zip(METRICS, all_axes, strict=False):
+        for y, row in enumerate(numbers):
+            estimate, colour = row.iqm[metric.name], colours[row.condition.name]
+            axes.plot([estimate.low, estimate.high], [y, y], color=colour, linewidth=6, alpha=0.35)
+            axes.plot([estimate.value], [y], "o", color=colour)
+        axes.set_xlabel(f"IQM {metric.label}")
+        _tidy(axes)
+    modes = list(dict.fromkeys(mode for row in numbers for mode, share in row.modes.items() if share > 0))
+    for mode, colour in mode_colours(modes).items():
+        before = modes[: modes.index(mode)]
+        widths = [row.modes.get(mode, 0.0) for row in numbers]
+        lefts = [sum(row.modes.get(other, 0.0) for other in before) for row in numbers]
+        all_axes[-1].barh(places, widths, left=lefts, color=colour, label=mode, height=0.7)
+    all_axes[-1].set_xlabel("how episodes ended")
+    figure.legend(ncols=4, frameon=False, fontsize=7, loc="outside upper right")
+    all_axes[0].set_yticks(places, [_plain(row.condition.title) for row in numbers])
+    all_axes[0].invert_yaxis()
+    return figure
+
+
+def _profiles(plt: Any, results: StudyResults, colours: dict[str, str], seed: int) -> Any:
+    figure, all_axes = plt.subplots(1, len(METRICS), figsize=(12, 3.4), sharey=True, constrained_layout=True)
+    titles = {condition.name: condition.title for condition in results.conditions}
+    for metric, axes in zip(METRICS, all_axes, strict=True):
+        levels, found = profiles(results, metric, seed=seed)
+        for name, profile in found.items():
+            axes.plot(levels, profile.value, color=colours[name], label=_plain(titles[name]), linewidth=1.6)
+            axes.fill_between(levels, profile.low, profile.high, color=colours[name], alpha=0.1, linewidth=0)
+        axes.set_xlabel(f"{metric.label} > τ")
+        _tidy(axes)
+    all_axes[0].set_ylabel("share of runs")
+    handles, labels = all_axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=6, frameon=False, fontsize=8, loc="outside upper center")
+    return figure
+
+
+def _plain(title: str) -> str:
+    """Keep matplotlib from reading a title as mathematics."""
+    return title.replace("$", r"\$")

@@ -1,0 +1,71 @@
+"""A study's report as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .analysis import ConditionNumbers
+from .results import METRICS, StudyResults
+from .texts import Table, conditions_shown, headline, how_to_repeat, is_ours, study_tables
+
+__all__ = ["markdown_report"]
+
+
+def markdown_report(results: StudyResults, numbers: Sequence[ConditionNumbers], pictures: Sequence[str]) -> str:
+    """Return the report; pictures are named relative to it."""
+    parts = [f"# Study: {results.config()['task']}", headline(results), results.notes.strip()]
+    for table in study_tables(results, numbers):
+        parts += [f"## {table.title}", _table(table)]
+    parts += [
+        "Mean ± standard deviation over runs (n − 1). IQM: the mean of the middle half of the runs; intervals by "
+        "resampling runs 2000 times (percentile method, seed 0). Failed and unfinished runs are in no number."
+    ]
+    parts += [f"![{name}]({name})" for name in pictures]
+    parts += ["## How episodes ended", _modes(numbers)]
+    parts += ["## Conditions", _conditions(results), "## Every run", _runs(results)]
+    failed = [run for run in results.runs if run.state == "failed"]
+    if failed:
+        lines = [
+            f"- {run.condition}, seed {run.seed}: `{(run.error or '?').strip().splitlines()[-1]}`" for run in failed
+        ]
+        parts += ["## Failed runs", "\n".join(lines)]
+    parts += ["## Commands", "```sh\n" + "\n".join(how_to_repeat(results)) + "\n```"]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "|".join(["---"] + ["---:"] * (len(head) - 1)) + "|"]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _table(table: Table) -> str:
+    lines = _grid(table.head, [[cell.text for cell in cells] for _, cells in table.rows]).splitlines()
+    for i, (name, _) in enumerate(table.rows):
+        if is_ours(name):
+            cells = lines[i + 2].strip("| ").split(" | ")
+            lines[i + 2] = "| " + " | ".join(f"**{cell}**" for cell in cells) + " |"
+    return "\n".join(lines)
+
+
+def _modes(numbers: Sequence[ConditionNumbers]) -> str:
+    modes = list(dict.fromkeys(mode for row in numbers for mode, share in row.modes.items() if share > 0))
+    rows = [[row.condition.title, *(f"{100 * row.modes.get(mode, 0.0):.1f} %" for mode in modes)] for row in numbers]
+    return _grid(["condition", *modes], rows)
+
+
+def _conditions(results: StudyResults) -> str:
+    lines = []
+    for condition in conditions_shown(results):
+        lines.append(f"- **{condition.title.replace('*', chr(92) + '*')}** (`{condition.name}`). {condition.differs}")
+        lines[-1] += f" *Left open:* {condition.open}"
+    return "\n".join(lines)
+
+
+def _runs(results: StudyResults) -> str:
+    rows = []
+    for run in results.runs:
+        scores = [metric.format(run.score(metric)) if run.summary else "" for metric in METRICS]
+        seconds = "" if run.seconds is None else f"{run.seconds:.0f}"
+        rows.append([run.condition, str(run.seed), run.state, *scores, seconds])
+    return _grid(["condition", "seed", "state", *(metric.label for metric in METRICS), "seconds"], rows)

@@ -1,0 +1,216 @@
+"""What a study's folder holds, finished or not; runs that were moved there by hand included."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adc_wrappers.runs import RunFolder, RunFolderError
+
+from .conditions import CONDITIONS, Condition, find_condition
+from .job import JOB_FILE
+from .plan import condition_from, read_study
+
+__all__ = ["METRICS", "Metric", "RunRecord", "StudyResults", "read_results"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a run that is compared."""
+
+    name: str
+    """Its name in files."""
+
+    label: str
+    """Its name in tables and plots."""
+
+    key: str
+    """Where it is in ``eval.json``."""
+
+    digits: int
+    """Decimals that are printed."""
+
+    percent: bool = False
+    """Print it as a percentage."""
+
+    def format(self, value: float) -> str:
+        """Return the number as it is printed.
+
+        >>> METRICS[0].format(0.909)
+        '90.9 %'
+        """
+        return f"{100 * value:.1f} %" if self.percent else f"{value:.{self.digits}f}"
+
+
+METRICS = (
+    Metric("success", "success", "success_rate", 3, percent=True),
+    Metric("length", "episode length", "length_mean", 0),
+    Metric("return", "return", "return_mean", 1),
+)
+"""What is compared; higher is better for each. Add one here to see it everywhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """One run."""
+
+    condition: str
+    """Name of its condition."""
+
+    seed: int
+    """Its seed."""
+
+    path: Path
+    """Its folder."""
+
+    state: str
+    """``"finished"``, ``"failed"`` or ``"unfinished"``."""
+
+    config: dict[str, Any] | None
+    """Settings of the training."""
+
+    summary: dict[str, Any] | None
+    """The evaluation."""
+
+    error: str | None
+    """Why it failed."""
+
+    seconds: float | None
+    """How long it took."""
+
+    def score(self, metric: Metric) -> float:
+        """Return a number of the evaluation."""
+        if self.summary is None:
+            raise RunFolderError(f"{self.path} has no evaluation yet.")
+        return float(self.summary[metric.key])
+
+    def curves(self) -> dict[str, NDArray[np.float64]]:
+        """Return the columns of ``metrics.csv``."""
+        columns = RunFolder(self.path).metrics.read()
+        return {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
+
+    def command(self) -> list[str]:
+        """Return the commands that made it."""
+        path = self.path / "command.txt"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def commit(self) -> str | None:
+        """Return the library's commit that trained it."""
+        path = self.path / "versions.json"
+        return json.loads(path.read_text()).get("commit") if path.exists() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyResults:
+    """All runs of a study."""
+
+    folder: Path
+    """Where it is."""
+
+    study: dict[str, Any] | None
+    """What ``study.json`` says; None where runs were put together by hand."""
+
+    conditions: tuple[Condition, ...]
+    """What is compared, in the order of the paper."""
+
+    runs: tuple[RunRecord, ...]
+    """Every run, by condition and seed."""
+
+    notes: str = field(default="")
+    """What somebody wrote about it into ``notes.md``."""
+
+    def of(self, condition: str, state: str = "finished") -> list[RunRecord]:
+        """Return a condition's runs in a state."""
+        return [run for run in self.runs if run.condition == condition and run.state == state]
+
+    def scores(self, metric: Metric) -> dict[str, NDArray[np.float64]]:
+        """Return a metric in the usual format: condition → array ``(runs, tasks)``, here with one task."""
+        named = {condition.name: self.of(condition.name) for condition in self.conditions}
+        return {name: np.array([[run.score(metric)] for run in runs]) for name, runs in named.items() if runs}
+
+    def config(self) -> dict[str, Any]:
+        """Return the base settings: the study's, or those of the first run."""
+        if self.study is not None:
+            base: dict[str, Any] = self.study["config"]
+            return base
+        return next(run.config for run in self.runs if run.config is not None)
+
+    def sizes(self) -> dict[str, list[int]]:
+        """Return the distinct numbers of seeds, steps and episodes of the finished runs."""
+        finished = [run.summary for run in self.runs if run.summary is not None]
+        return {
+            "seeds": sorted({run.seed for run in self.runs}),
+            "steps": sorted({int(summary["trained"]["steps"]) for summary in finished}),
+            "episodes": sorted({int(summary["episodes"]) for summary in finished}),
+        }
+
+
+def read_results(folder: Path) -> StudyResults:
+    """Read ``FOLDER/CONDITION/seedN/``; with or without a ``study.json``.
+
+    Raises:
+        RunFolderError: There is no finished run.
+    """
+    if not folder.is_dir():
+        raise RunFolderError(f"there is no folder {folder}.")
+    study = read_study(folder)
+    known = {} if study is None else {values["name"]: condition_from(values) for values in study["conditions"]}
+    paths = sorted(path.parent for path in folder.glob("*/seed*/config.json") if _seed(path.parent) is not None)
+    runs = [_record(path) for path in paths]
+    if not any(run.state == "finished" for run in runs):
+        raise RunFolderError(
+            f"{folder} has no finished run. Expected folders CONDITION/seedN/ with config.json and eval.json; "
+            "`adc study run` makes them."
+        )
+    names = sorted({run.condition for run in runs} | known.keys(), key=_order)
+    notes = folder / "notes.md"
+    return StudyResults(
+        folder=folder,
+        study=study,
+        conditions=tuple(known.get(name) or _guess(name) for name in names),
+        runs=tuple(sorted(runs, key=lambda run: (_order(run.condition), run.seed))),
+        notes=notes.read_text(encoding="utf-8") if notes.exists() else "",
+    )
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (CONDITIONS.index(name) if name in CONDITIONS else len(CONDITIONS), name)
+
+
+def _guess(name: str) -> Condition:
+    if name in CONDITIONS:
+        return find_condition(name)
+    return Condition(name=name, title=name, differs="Not said: there is no study.json.", open="Not said.")
+
+
+def _seed(path: Path) -> int | None:
+    match = re.fullmatch(r"seed(\d+)", path.name)
+    return int(match[1]) if match else None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return values
+
+
+def _record(path: Path) -> RunRecord:
+    config, summary, job = _json(path / "config.json"), _json(path / "eval.json"), _json(path / JOB_FILE)
+    trained = bool(summary) and summary["at_target"] and summary["trained"]["steps"] >= config["ppo"]["total_steps"]
+    state = "finished" if trained else "failed" if job.get("state") == "failed" else "unfinished"
+    seconds = job.get("seconds", _json(path / "done.json").get("seconds"))
+    return RunRecord(
+        condition=path.parent.name,
+        seed=_seed(path) or 0,
+        path=path,
+        state=state,
+        config=config,
+        summary=summary if trained else None,
+        error=job.get("error") if state == "failed" else None,
+        seconds=seconds,
+    )

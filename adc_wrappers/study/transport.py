@@ -1,0 +1,41 @@
+"""Run folders between machines that share no file system."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import zipfile
+from pathlib import Path
+
+from .engines import JobFunction
+from .job import Job, JobResult
+from .plan import STUDY_FILE
+
+__all__ = ["pack_unless_shared", "unpack"]
+
+
+def pack_unless_shared(function: JobFunction, job: Job) -> JobResult:
+    """Do a job; if this machine does not see the study's folder, return the run folder with the result."""
+    folder = Path(job.folder)
+    shared = (folder.parents[1] / STUDY_FILE).exists()
+    result = function(job)
+    if shared:
+        return result
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(folder))
+    return dataclasses.replace(result, archive=content.getvalue())
+
+
+def unpack(result: JobResult, folder: Path) -> JobResult:
+    """Write the run folder that came with a result, if one did."""
+    if result.archive is None:
+        return result
+    with zipfile.ZipFile(io.BytesIO(result.archive)) as archive:
+        for name in archive.namelist():
+            if not (folder / name).resolve().is_relative_to(folder.resolve()):
+                raise ValueError(f"the run folder that came back has a file outside of itself: {name!r}.")
+        archive.extractall(folder)
+    return dataclasses.replace(result, archive=None)

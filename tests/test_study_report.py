@@ -1,0 +1,264 @@
+"""The report of a study: numbers that are right, files that are whole, a page that works in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from study_helpers import write_run, write_study
+
+from adc_wrappers.cli import main
+from adc_wrappers.runs import RunFolderError
+from adc_wrappers.study import CONDITIONS, find_condition
+from adc_wrappers.study.analysis import analyse, curves_of
+from adc_wrappers.study.report import write_report
+from adc_wrappers.study.results import METRICS, read_results
+from adc_wrappers.study.tables import load_scores
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking"]
+LENGTH = METRICS[1]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A folder of made-up runs, moved together by hand: without a study.json."""
+    out = write_study(tmp_path_factory.mktemp("study"))
+    (out / "notes.md").write_text("What <we> think of K_*.\n\nA second paragraph.\n")
+    write_report(out, films=False)
+    return out
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_tables_have_the_numbers_of_the_runs(study):
+    table = {row["condition"]: row for row in rows(study / "report" / "conditions.csv")}
+    assert list(table) == list(CONDITIONS)
+    for name in CONDITIONS:
+        values = [json.loads(path.read_text())["length_mean"] for path in (study / name).glob("seed*/eval.json")]
+        assert float(table[name]["length_mean"]) == pytest.approx(np.mean(values))
+        assert float(table[name]["length_std"]) == pytest.approx(np.std(values, ddof=1))
+        assert float(table[name]["length_low"]) <= float(table[name]["length_iqm"]) <= float(table[name]["length_high"])
+    assert table["adc"]["length_adc_better_value"] == ""
+    assert float(table["train_at_target"]["length_adc_better_value"]) == 1.0
+    assert table["train_at_target"]["failed"] == "1"
+
+
+def test_failed_and_unfinished_runs_are_shown_and_not_counted(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path, "adc", seed, success=0.5)
+    write_run(tmp_path, "adc", 3, error="KeyError: 'x'")
+    (write_run(tmp_path, "adc", 4) / "eval.json").unlink()
+    (tmp_path / "adc/seed4/job.json").unlink()
+    (row,) = analyse(read_results(tmp_path))
+    assert (row.runs, row.failed, row.unfinished) == (3, 1, 1)
+    assert row.mean["success"] == (0.5, 0.0)
+    write_report(tmp_path, films=False)
+    text = (tmp_path / "report" / "report.md").read_text()
+    assert "3 (1 failed, 1 unfinished)" in text and "KeyError: 'x'" in text
+    assert [entry["state"] for entry in rows(tmp_path / "report" / "runs.csv")] == ["finished"] * 3 + [
+        "failed",
+        "unfinished",
+    ]
+
+
+def test_a_run_that_was_not_trained_to_its_end_is_unfinished(tmp_path):
+    write_run(tmp_path, "adc", 0)
+    write_run(tmp_path, "adc", 1, trained={"steps": 999})
+    assert [run.state for run in read_results(tmp_path).runs] == ["finished", "unfinished"]
+
+
+def test_runs_of_the_older_comparison_are_read_as_they_are(tmp_path):
+    """done.json instead of job.json, no study.json, a condition that nobody knows."""
+    path = write_run(tmp_path, "my_condition", 0, task="spot-handstand")
+    (path / "job.json").unlink()
+    (path / "done.json").write_text('{"seconds": 12.5}')
+    results = read_results(tmp_path)
+    assert results.runs[0].seconds == 12.5 and results.runs[0].state == "finished"
+    assert results.conditions[0].title == "my_condition"
+    write_report(tmp_path, films=False)
+    assert "spot-handstand" in (tmp_path / "report" / "report.md").read_text()
+
+
+def test_the_export_is_a_dict_of_runs_by_tasks(study):
+    scores = load_scores(study / "report" / "scores-length.npz")
+    assert set(scores) == set(CONDITIONS)
+    assert all(values.shape == (10, 1) and values.dtype == np.float64 for values in scores.values())
+    np.testing.assert_array_equal(scores["adc"], read_results(study).scores(LENGTH)["adc"])
+
+
+def test_a_curve_is_the_middle_of_its_seeds_and_bridges_gaps(study):
+    curve = curves_of(read_results(study).of("adc"), "episode_length_mean")
+    assert len(curve.steps) == 40 and curve.steps[-1] == 1000
+    np.testing.assert_allclose(curve.value[1:], 10 * np.arange(2, 41), atol=1.5)
+    assert np.isfinite(curve.value).all()
+    assert (curve.low <= curve.value + 1e-9).all() and (curve.value <= curve.high + 1e-9).all()
+    assert curves_of(read_results(study).of("adc"), "holding") is None
+
+
+def test_the_papers_two_tables_are_beside_ours(study):
+    text = (study / "report" / "report.md").read_text()
+    first, second = text.index("Table 1 of the paper"), text.index("Table 2 of the paper")
+    for name in CONDITIONS:
+        row = find_condition(name).paper
+        if row is None:
+            continue
+        cell = f"{row.length[0]:.0f} ± {row.length[1]:.0f}"
+        assert (cell in text[first:second]) == (1 in row.tables)
+        assert (cell in text[second:]) == (2 in row.tables)
+    assert "of the handstand, ours of cartpole" in text
+
+
+def test_a_report_repeats_to_the_byte(study, tmp_path):
+    write_report(study, tmp_path, films=False)
+    for name in ("report.html", "report.md", "conditions.csv", "curves.csv"):
+        assert (tmp_path / name).read_bytes() == (study / "report" / name).read_bytes()
+
+
+def test_pictures_are_pictures(study):
+    for name in ("curves.png", "estimates.png", "profiles.png"):
+        assert (study / "report" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_a_finished_run_there_is_no_report(tmp_path, capsys):
+    with pytest.raises(RunFolderError, match="no finished run"):
+        read_results(tmp_path)
+    assert main(["study", "report", str(tmp_path / "nothing")]) == 1
+    assert "there is no folder" in capsys.readouterr().err
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_stands_alone_and_escapes_what_it_quotes(study):
+    page = (study / "report" / "report.html").read_text()
+    assert len(page.encode()) < 2_000_000
+    for word in ('src="http', 'href="http', "//cdn", "@import", "fetch(", "XMLHttpRequest"):
+        assert word not in page
+    assert "&lt;gains&gt;" in page and "<gains>" not in page
+    assert "What &lt;we&gt; think of K<sub>*</sub>." in page
+    assert "{{" not in page
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("no Chromium found: the page is not looked at in a browser")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright to drive Chromium")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser, study):
+    """The page on a desktop; no console message and no request may come from it."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    tab = context.new_page()
+    tab.messages, tab.requests = [], []
+    tab.on("console", lambda message: tab.messages.append(message.text))
+    tab.on("pageerror", lambda error: tab.messages.append(str(error)))
+    tab.on("request", lambda request: tab.requests.append(request.url))
+    tab.goto(Path(study / "report" / "report.html").as_uri())
+    yield tab
+    assert tab.messages == []
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+    context.close()
+
+
+def test_every_chart_is_drawn(page):
+    for column in ("stiffness", "episode_length_mean", "success_ema", "return_mean"):
+        assert page.locator(f"#curve-{column} polyline").count() == len(CONDITIONS)
+    for metric in METRICS:
+        assert page.locator(f"#iqm-{metric.name} circle").count() == len(CONDITIONS)
+        assert page.locator(f"#profile-{metric.name} polyline").count() == len(CONDITIONS)
+    assert page.locator("#modes rect").count() > len(CONDITIONS)
+    points = page.locator("#curve-stiffness polyline").first.get_attribute("points")
+    assert "NaN" not in points and len(points.split()) == 40
+
+
+def test_the_legend_hides_and_shows_a_condition_everywhere(page):
+    button = page.locator(".legend button[data-condition=adc]")
+    shown = 'tr[data-condition="adc"]:visible'
+    before = page.locator(shown).count()
+    assert before > 0 and page.locator("#curve-stiffness [data-condition=adc]").count() == 1
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert page.locator("polyline[data-condition=adc], circle[data-condition=adc]").count() == 0
+    assert page.locator(shown).count() == 0
+    button.click()
+    assert page.locator("#curve-stiffness [data-condition=adc]").count() == 1 and page.locator(shown).count() == before
+
+
+def test_all_conditions_can_be_hidden(page):
+    for button in page.locator(".legend button").all():
+        button.click()
+    assert page.locator("polyline").count() == 0
+
+
+def test_tables_sort_by_number_both_ways(page):
+    table = page.locator("table.sortable").last
+    column = table.locator("thead th").nth(4)
+    values = lambda: [float(v) for v in table.locator("tbody tr td:nth-child(5)[data-value]").evaluate_all(  # noqa: E731
+        "cells => cells.map((cell) => cell.dataset.value)")]  # fmt: skip
+    column.locator("button").click()
+    assert column.get_attribute("aria-sort") == "descending"
+    assert values() == sorted(values(), reverse=True) and len(set(values())) > 10
+    column.locator("button").click()
+    assert column.get_attribute("aria-sort") == "ascending"
+    assert values() == sorted(values())
+
+
+def test_plots_zoom_by_dragging_and_come_back(page):
+    figure = page.locator("#curve-episode_length_mean")
+    points = lambda: figure.locator("polyline").first.get_attribute("points")  # noqa: E731
+    whole = points()
+    figure.scroll_into_view_if_needed()
+    box = figure.locator(".frame").bounding_box()
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.3 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.7 * box["height"], steps=4)
+    page.mouse.up()
+    zoomed = points()
+    assert zoomed != whole
+    page.mouse.dblclick(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
+    assert points() == whole
+    figure.get_by_role("button", name="zoom in").click()
+    assert points() not in (whole, zoomed)
+    figure.get_by_role("button", name="whole range").click()
+    assert points() == whole
+
+
+def test_the_cursor_reads_values(page):
+    figure = page.locator("#curve-stiffness")
+    figure.scroll_into_view_if_needed()
+    figure.locator(".frame").hover()
+    assert "Ours (ADC)" in figure.locator(".readout").inner_text()
+
+
+def test_the_page_fits_a_phone(browser, study):
+    context = browser.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+    tab = context.new_page()
+    tab.goto(Path(study / "report" / "report.html").as_uri())
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+    for figure in tab.locator("figure").all():
+        box = figure.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 360
+    small = tab.evaluate(
+        "[...document.querySelectorAll('p, td, li')].filter(e => parseFloat(getComputedStyle(e).fontSize) < 12).length"
+    )
+    assert small == 0
+    tab.locator(".legend button").first.tap()
+    assert tab.locator(".legend button").first.get_attribute("aria-pressed") == "false"
+    context.close()
