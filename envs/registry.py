@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
@@ -40,6 +41,9 @@ class TaskSpec:
 
     factory: str
     """Name of the function ``(backend, num_envs, settings) -> Task``."""
+
+    native: Mapping[str, str] = field(default_factory=dict)
+    """Simulators that have an env of their own for the task: name to ``module:function``."""
 
     def settings_class(self) -> Any:
         """Return the settings dataclass."""
@@ -82,6 +86,7 @@ TASKS: dict[str, TaskSpec] = {
         module="adc_wrappers.envs.spot",
         settings="SpotSettings",
         factory="make_handstand_task",
+        native={"isaaclab": "adc_wrappers.envs.spot_isaaclab:make_isaac_env"},
     ),
     "spot-hindstand": TaskSpec(
         name="spot-hindstand",
@@ -115,9 +120,11 @@ def make_env(
     Args:
         task: Name of the task; ``adc envs`` lists them.
         backend: The engine; by default the task's first.
-        num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many.
+        num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many. The backend
+            ``"isaaclab"`` gives Isaac Lab's own batch of tensors in either case, by default of 4096.
         render_mode: ``"rgb_array"``, ``"human"`` (single env) or None.
-        **settings: The task's own settings, such as ``start_angle`` of the cart-pole.
+        **settings: The task's own settings, such as ``start_angle`` of the cart-pole; for ``"isaaclab"`` also
+            ``device``, ``engine`` and what else :func:`adc_wrappers.envs.spot_isaaclab.cfg.handstand_cfg` takes.
 
     Example:
         >>> envs = make_env("cartpole", backend="analytic", num_envs=16, start_angle=0.1)
@@ -130,10 +137,15 @@ def make_env(
     """
     spec = find_task(task)
     chosen = spec.backends[0] if backend is None else backend
-    if chosen not in spec.backends:
-        raise ValueError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, spec.backends)}")
+    known = (*spec.backends, *spec.native)
+    if chosen not in known:
+        raise ValueError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, known)}")
     if num_envs is not None and num_envs < 1:
         raise ValueError(f"num_envs: expected None or at least 1, got {num_envs}.")
+    if chosen in spec.native:
+        module, function = spec.native[chosen].split(":")
+        count = {} if num_envs is None else {"num_envs": num_envs}
+        return getattr(importlib.import_module(module), function)(**count, render_mode=render_mode, **settings)
     built = spec.build_settings(settings)
     factory = getattr(importlib.import_module(spec.module), spec.factory)
     if num_envs is None:
