@@ -36,22 +36,39 @@ class SpotReader:
         self.joints = _positions(JOINT_NAMES, robot.joint_names, "joint").to(device)
         self.links = _positions(LINK_NAMES, sensed, "link").to(device)
         self._from_table = torch.argsort(self.joints)
+        self._base = list(robot.body_names).index(LINK_NAMES[0])
+        self._back = torch.tensor([1.0, -1.0, -1.0, -1.0], device=device)
+        self._moved = torch.zeros(len(origins), 1, dtype=torch.bool, device=device)
+        """Which robots have taken a physics step since they were placed."""
 
     def state(self) -> RobotState:
-        """Return the present state."""
+        """Return the present state; torques and contacts of a robot read zero until its first physics step."""
         data = self._robot.data
         joints = self.joints
+        quaternion = self._w_first(as_tensor(data.root_link_quat_w))
+        linear, angular = self._base_velocity(quaternion)
         return RobotState(
             base_position=as_tensor(data.root_link_pos_w) - self._origins,
-            base_quaternion=self._w_first(as_tensor(data.root_link_quat_w)),
-            base_linear_velocity=as_tensor(data.root_link_lin_vel_b),
-            base_angular_velocity=as_tensor(data.root_link_ang_vel_b),
+            base_quaternion=quaternion,
+            base_linear_velocity=linear,
+            base_angular_velocity=angular,
             projected_gravity=as_tensor(data.projected_gravity_b),
             joint_positions=as_tensor(data.joint_pos)[:, joints],
             joint_velocities=as_tensor(data.joint_vel)[:, joints],
-            joint_torques=self._torques()[:, joints],
-            contact_forces=self._forces()[:, self.links],
+            joint_torques=torch.where(self._moved, self._torques()[:, joints], 0.0),
+            contact_forces=torch.where(self._moved, self._forces()[:, self.links], 0.0),
         )
+
+    def _base_velocity(self, quaternion: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the velocity of the base link's origin and its angular velocity, in the base frame.
+
+        From the centre of mass's: what PhysX without Isaac Sim (Isaac Lab 3.0) calls the link's is that, too.
+        """
+        data = self._robot.data
+        back = quaternion * self._back
+        centre = _rotate(back, as_tensor(data.root_com_lin_vel_w))
+        angular = _rotate(back, as_tensor(data.root_com_ang_vel_w))
+        return centre - torch.linalg.cross(angular, as_tensor(data.body_com_pos_b)[:, self._base]), angular
 
     def _torques(self) -> torch.Tensor:
         if self._modern:
@@ -97,25 +114,36 @@ class SpotReader:
         robot = self._robot
         turned = quaternion.roll(-1, dims=-1) if self._modern else quaternion
         pose = torch.cat((position + self._origins[env_ids], turned), dim=-1)
-        velocity = torch.cat((linear, angular), dim=-1)
+        # engines take the velocity of the centre of mass
+        lever = _rotate(quaternion, as_tensor(robot.data.body_com_pos_b)[env_ids, self._base])
+        velocity = torch.cat((linear + torch.linalg.cross(angular, lever), angular), dim=-1)
         positions, speeds = self.in_engine_order(joints), self.in_engine_order(joint_velocities)
         if self._modern:
             robot.write_root_link_pose_to_sim_index(root_pose=pose, env_ids=env_ids)
-            robot.write_root_link_velocity_to_sim_index(root_velocity=velocity, env_ids=env_ids)
+            robot.write_root_com_velocity_to_sim_index(root_velocity=velocity, env_ids=env_ids)
             robot.write_joint_position_to_sim_index(position=positions, env_ids=env_ids)
             robot.write_joint_velocity_to_sim_index(velocity=speeds, env_ids=env_ids)
         else:
             robot.write_root_link_pose_to_sim(pose, env_ids)
-            robot.write_root_link_velocity_to_sim(velocity, env_ids)
+            robot.write_root_com_velocity_to_sim(velocity, env_ids)
             robot.write_joint_state_to_sim(positions, speeds, None, env_ids)
+        self._moved.index_fill_(0, env_ids, False)
 
     def command(self, targets: torch.Tensor) -> None:
-        """Set position targets of all robots, in the table's order."""
+        """Set position targets of all robots, in the table's order, for the physics step that follows."""
+        self._moved.fill_(True)
         values = self.in_engine_order(targets)
         if self._modern:
             self._robot.actuators.target_command.set_position_index(value=values)
         else:
             self._robot.set_joint_position_target(values)
+
+
+def _rotate(quaternion: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """Turn ``(n, 3)`` vectors by unit quaternions w x y z."""
+    axis = quaternion[:, 1:]
+    cross = torch.linalg.cross(axis, vectors)
+    return vectors + 2.0 * (quaternion[:, :1] * cross + torch.linalg.cross(axis, cross))
 
 
 def _positions(names: Sequence[str], among: Sequence[str], what: str) -> torch.Tensor:

@@ -49,10 +49,11 @@ def spot_usd(
         raise ValueError(f"friction must be a finite number of at least 0, got {friction!r}")
     heavy = with_foot_masses(robot)
     poses = link_poses(np.zeros(len(robot.actuated)), robot)
-    lines = [*_header(robot), *_root(robot, self_collision), *_material(friction)]
+    lines = [*_header(robot), *_prim("Xform", robot.name, [], depth=0), *_material(friction)]
     for link in heavy.links:
         partners = [b for a, b in robot.never_touch if a == link.name] if self_collision else []
-        lines += _link(robot, link, poses[link.name][:3, 3], partners, visuals)
+        whole = _articulation(self_collision) if link is heavy.links[0] else []
+        lines += _link(robot, link, poses[link.name][:3, 3], partners, visuals, whole)
     for joint in heavy.joints:
         lines += _joint(robot, joint)
     return "\n".join([*lines, "}", ""])
@@ -115,12 +116,12 @@ def _prim(kind: str, name: str, schemas: Sequence[str], depth: int = 1) -> list[
     return [*head, indent + ")", indent + "{"]
 
 
-def _root(robot: RobotSpec, self_collision: bool) -> list[str]:
+def _articulation(self_collision: bool) -> list[str]:
+    """What the base link says about the whole robot; there, and not on the default prim, Isaac Lab can fix the base."""
     collide = str(int(self_collision))
     return [
-        *_prim("Xform", robot.name, ["PhysicsArticulationRootAPI", "PhysxArticulationAPI"], depth=0),
-        f"    bool newton:selfCollisionEnabled = {collide}",
-        f"    bool physxArticulation:enabledSelfCollisions = {collide}",
+        f"        bool newton:selfCollisionEnabled = {collide}",
+        f"        bool physxArticulation:enabledSelfCollisions = {collide}",
     ]
 
 
@@ -135,10 +136,13 @@ def _material(friction: float) -> list[str]:
     ]
 
 
-def _link(robot: RobotSpec, link: LinkSpec, origin: _Array, partners: list[str], visuals: bool) -> list[str]:
+def _link(
+    robot: RobotSpec, link: LinkSpec, origin: _Array, partners: list[str], visuals: bool, whole: list[str]
+) -> list[str]:
     moments, axes = np.linalg.eigh(_matrix(link.inertia))
     axes[:, 2] *= np.sign(np.linalg.det(axes))
     schemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI", *(["PhysicsFilteredPairsAPI"] if partners else [])]
+    schemas += ["PhysicsArticulationRootAPI", "PhysxArticulationAPI"] if whole else []
     lines = [
         *_prim("Xform", link.name, schemas),
         f"        float physics:mass = {_text(link.mass)}",
@@ -148,6 +152,7 @@ def _link(robot: RobotSpec, link: LinkSpec, origin: _Array, partners: list[str],
         f"        double3 xformOp:translate = ({_text(*origin)})",
         "        quatd xformOp:orient = (1, 0, 0, 0)",
         '        uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:orient"]',
+        *whole,
     ]
     if partners:
         paths = ", ".join(f"</{robot.name}/{name}>" for name in partners)
