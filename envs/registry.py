@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
@@ -47,6 +48,9 @@ class TaskSpec:
 
     robot_settings: str | None = None
     """``module:class`` of the settings that the backend ``"spot"`` takes beside the task's; None: it has none."""
+
+    native: Mapping[str, str] = field(default_factory=dict)
+    """Simulators that have an env of their own for the task: name to ``module:function``."""
 
     def split_settings(self, backend: str, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the task's settings, and those of the connection to a robot.
@@ -107,6 +111,7 @@ TASKS: dict[str, TaskSpec] = {
         factory="make_handstand_task",
         action_scale="action_scale",
         robot_settings=_ROBOT_SETTINGS,
+        native={"isaaclab": "adc_wrappers.envs.spot_isaaclab:make_isaac_env"},
     ),
     "spot-hindstand": TaskSpec(
         name="spot-hindstand",
@@ -143,11 +148,13 @@ def make_env(
     Args:
         task: Name of the task; ``adc envs`` lists them.
         backend: The engine; by default the task's first.
-        num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many.
+        num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many. The backend
+            ``"isaaclab"`` gives Isaac Lab's own batch of tensors in either case, by default of 4096.
         render_mode: ``"rgb_array"``, ``"human"`` (single env) or None.
         early_termination: With False a failed episode goes on to its time limit; broken physics still ends it.
-        **settings: The task's own settings, such as ``start_angle`` of the cart-pole; with the backend ``"spot"`` also
-            those of the connection, such as ``hostname``.
+        **settings: The task's own settings, such as ``start_angle`` of the cart-pole; for ``"spot"`` also those of the
+            connection, such as ``hostname``; for ``"isaaclab"`` also ``device``, ``engine`` and what else
+            :func:`adc_wrappers.envs.spot_isaaclab.cfg.handstand_cfg` takes.
 
     Example:
         >>> envs = make_env("cartpole", backend="analytic", num_envs=16, start_angle=0.1)
@@ -160,10 +167,13 @@ def make_env(
     """
     spec = find_task(task)
     chosen = spec.backends[0] if backend is None else backend
-    if chosen not in spec.backends:
-        raise ValueError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, spec.backends)}")
+    known = (*spec.backends, *spec.native)
+    if chosen not in known:
+        raise ValueError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, known)}")
     if num_envs is not None and num_envs < 1:
         raise ValueError(f"num_envs: expected None or at least 1, got {num_envs}.")
+    if chosen in spec.native:
+        return _make_native(spec, chosen, num_envs, render_mode, early_termination, settings)
     own, robot = spec.split_settings(chosen, settings)
     built = spec.build_settings(own)
     factory = getattr(importlib.import_module(spec.module), spec.factory)
@@ -175,6 +185,21 @@ def make_env(
             env.spec = EnvSpec(spec.gymnasium_id, nondeterministic=True)
         return env
     return TaskVectorEnv(instance, render_mode)
+
+
+def _make_native(
+    spec: TaskSpec,
+    backend: str,
+    num_envs: int | None,
+    render_mode: str | None,
+    early_termination: bool,
+    settings: dict[str, Any],
+) -> Any:
+    if not early_termination:
+        raise ValueError(f"early_termination=False: the backend {backend!r} has no such env. Leave it out.")
+    module, function = spec.native[backend].split(":")
+    count = {} if num_envs is None else {"num_envs": num_envs}
+    return getattr(importlib.import_module(module), function)(**count, render_mode=render_mode, **settings)
 
 
 def register_gymnasium_ids() -> None:

@@ -1,4 +1,4 @@
-"""One Spot: one table of numbers, written out as MJCF and URDF. No engine is imported here."""
+"""One Spot: one table of numbers, written out as MJCF, URDF and USD. No engine is imported here."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .table import (
     ShapeSpec,
 )
 from .urdf import spot_urdf
+from .usd import spot_usd
 
 __all__ = [
     "FOOT_NAMES",
@@ -42,5 +43,6 @@ __all__ = [
     "link_poses",
     "spot_mjcf",
     "spot_urdf",
+    "spot_usd",
     "standing_height",
 ]

@@ -9,10 +9,14 @@ import numpy as np
 
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
 
+from .fall_cost import FallCost
 from .presets import SpotPreset, find_preset
 from .randomization import KINDS
 
-__all__ = ["SpotSettings"]
+__all__ = ["SUCCESS_SECONDS", "SpotSettings"]
+
+SUCCESS_SECONDS = 2.0
+"""How long an episode must end in the stance to count as a success."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +88,17 @@ class SpotSettings:
     def preset_values(self) -> SpotPreset:
         """Return the preset that the settings start from."""
         return find_preset(self.preset)
+
+    def effective_weights(self, policy_step: float) -> tuple[dict[str, float], FallCost]:
+        """Return the weights after scaling by the policy step, and what a fall costs, early and late."""
+        preset = self.preset_values()
+        scaled = preset.scale_by_dt if self.scale_by_dt is None else self.scale_by_dt
+        factor = policy_step if scaled else 1.0
+        weights = {name: factor * weight for name, weight in {**preset.weights, **(self.weights or {})}.items()}
+        late = preset.late_fall if self.fall_cost is None else None
+        early = -weights["fall"] if self.fall_cost is None else self.fall_cost
+        eased = early if late is None else -factor * late
+        return weights, FallCost(early, eased if self.late_fall_cost is None else self.late_fall_cost)
 
     def randomized(self) -> tuple[str, ...]:
         """Return the names of what is randomized."""

@@ -15,20 +15,17 @@ from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.task import Snapshot, Task
 
 from .failures import StandMonitor
-from .fall_cost import FallCost
 from .feet import rotate
 from .layout import observation_layout
 from .poses import robot_poses, start_at
 from .randomization import SpotRandomization
 from .rewards import RewardInputs, reward_terms
-from .settings import SpotSettings
+from .settings import SUCCESS_SECONDS, SpotSettings
 from .stances import HANDSTAND, HINDSTAND, Stance
 from .symmetry import observation_scale, spot_mirror
 from .terms import any_contact, in_stance, observation
 
 __all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task"]
-
-SUCCESS_SECONDS = 2.0
 
 
 class SpotStandTask(Task):
@@ -64,7 +61,7 @@ class SpotStandTask(Task):
         self._support = [links.index(name) for name in stance.support_feet]
         self._lifted = [links.index(name) for name in stance.lifted_feet]
         self._feet = [i for i, name in enumerate(links) if name.endswith("foot")]
-        self._weights, self._fall_cost = self._effective_weights()
+        self._weights, self._fall_cost = settings.effective_weights(self.policy_step)
         self._angular_axes = list(preset.angular_axes)
         self._randomization = SpotRandomization(backend, settings.randomized(), preset.push_axes)
         self.mirror = spot_mirror(backend.joint_names)
@@ -72,17 +69,6 @@ class SpotStandTask(Task):
         self._rng = np.random.default_rng(0)
         self._action: NDArray[np.float64] = np.zeros((backend.num_envs, joints))
         self._before = self._snapshot()
-
-    def _effective_weights(self) -> tuple[dict[str, float], FallCost]:
-        """Weights after scaling by the policy step, and what a fall costs, early and late."""
-        settings, preset = self.settings, self.settings.preset_values()
-        scaled = preset.scale_by_dt if settings.scale_by_dt is None else settings.scale_by_dt
-        factor = self.policy_step if scaled else 1.0
-        weights = {name: factor * weight for name, weight in {**preset.weights, **(settings.weights or {})}.items()}
-        late = preset.late_fall if settings.fall_cost is None else None
-        early = -weights["fall"] if settings.fall_cost is None else settings.fall_cost
-        eased = early if late is None else -factor * late
-        return weights, FallCost(early, eased if settings.late_fall_cost is None else settings.late_fall_cost)
 
     @property
     def hold_steps(self) -> int:

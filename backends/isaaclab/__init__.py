@@ -1,0 +1,28 @@
+"""Isaac Lab: the gains of any of its envs, in every release from 2.1 on.
+
+Isaac Lab itself is imported only where an env of its own has been made already; a plain import of this package needs
+torch and nothing else.
+"""
+
+from adc_wrappers.core.errors import MissingExtraError
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError("torch", "isaaclab", "adc_wrappers.backends.isaaclab") from error
+
+from .backend import IsaacLabBackend
+from .events import check_gain_events, find_gain_events, randomize_gain_factors
+from .groups import ActuatorGroup, ExplicitGroup, ImplicitGroup, NativeGroup, find_groups
+
+__all__ = [
+    "ActuatorGroup",
+    "ExplicitGroup",
+    "ImplicitGroup",
+    "IsaacLabBackend",
+    "NativeGroup",
+    "check_gain_events",
+    "find_gain_events",
+    "find_groups",
+    "randomize_gain_factors",
+]

@@ -1,0 +1,168 @@
+"""The actuators of any Isaac Lab env."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from adc_wrappers.core.actuators import Gains, to_numpy
+from adc_wrappers.core.errors import BackendError, did_you_mean
+
+from .arrays import to_device
+from .events import _ATTRIBUTE, check_gain_events
+from .groups import ActuatorGroup, find_groups
+from .inertia import joint_inertia
+
+__all__ = ["IsaacLabBackend"]
+
+
+class IsaacLabBackend:
+    """Gains of a robot in an Isaac Lab env, ``ManagerBasedRLEnv`` or ``DirectRLEnv``, of Isaac Lab 2.1 and later.
+
+    Each actuator group is written where its PD law takes its gains from, see :mod:`.groups`. Gains stay on the env's
+    device and are changed in place, also under ``torch.inference_mode()``.
+
+    On Isaac Sim's PhysX the gains of *implicit* groups go through the host, because the engine's own call does; this
+    happens when gains are written, not in ``step``. Explicit and native groups, Spot's among them, never do.
+
+    Args:
+        env: The env, wrapped or not, with its simulation running: what ``gym.make`` returned.
+        asset: The robot's name in the scene.
+        groups: Names of the actuator groups to control; default: all.
+        inertia: Effective inertia per joint, if it is not to be taken from the engine's mass matrix.
+
+    Raises:
+        BackendError: There is no such robot or group, a group is not position-controlled, or an event would overwrite
+            the gains.
+
+    Example::
+
+        env = gym.make("Isaac-Velocity-Flat-Spot", cfg=cfg)
+        env = ActuatorCurriculumWrapper(env, backend=IsaacLabBackend, iteration_steps=24)
+        env = RslRlVecEnvWrapper(env)
+    """
+
+    def __init__(
+        self, env: Any, *, asset: str = "robot", groups: Sequence[str] | None = None, inertia: ArrayLike | None = None
+    ) -> None:
+        inner = getattr(env, "unwrapped", env)
+        robot = _find_robot(inner, asset)
+        check_gain_events(inner, asset)
+        self.robot = robot
+        self.groups: list[ActuatorGroup] = find_groups(robot, groups)
+        self.num_envs = int(inner.num_envs)
+        self.device = robot.device
+        columns = torch.cat([group.joints for group in self.groups])
+        order = torch.argsort(columns)
+        self.joint_names = tuple(robot.joint_names[i] for i in columns[order].tolist())
+        slots = torch.argsort(order)
+        self._slots = list(slots.split([len(group.joints) for group in self.groups]))
+        """Where each group's joints are among ours."""
+        self.explicit_time_step = _physics_step(inner) if any(g.kind != "implicit" for g in self.groups) else None
+        shape = (self.num_envs, len(self.joint_names))
+        with torch.inference_mode(False):
+            self._factors = [torch.ones(shape, device=self.device) for _ in range(2)]
+            self._gains = [torch.zeros(shape, device=self.device) for _ in range(2)]
+            """What was last asked for, without factors."""
+        self._check_position_control()
+        self._inertia = self._effective_inertia(inner, columns[order], inertia)
+        setattr(inner, _ATTRIBUTE, self)
+
+    def _check_position_control(self) -> None:
+        for group in self.groups:
+            if not bool((group.read()[0] > 0).all()):
+                raise BackendError(
+                    f"the actuator group {group.name!r} has a stiffness of zero: it is driven by velocity or torque, "
+                    "and a curriculum on its stiffness would hold joints that must be free. Leave it out: "
+                    "IsaacLabBackend(env, groups=[…])."
+                )
+
+    def _effective_inertia(self, env: Any, columns: torch.Tensor, given: ArrayLike | None) -> NDArray[np.float64]:
+        if given is not None:
+            return np.asarray(given, dtype=np.float64)
+        return to_numpy(joint_inertia(self.robot, getattr(env, "sim", None))[columns.cpu()])
+
+    def effective_inertia(self) -> NDArray[np.float64]:
+        """Return M per joint at the robot's default joint positions, the mean over envs, armature included."""
+        return self._inertia.copy()
+
+    def gains(self) -> Gains:
+        """Return the live gains, without the envs' own factors, as tensors on the device.
+
+        A second PD loop in the solver adds to what is read, and an implicit group whose tensor is stale reads NaN.
+        """
+        live = [torch.empty_like(values) for values in self._gains]
+        for group, slots in zip(self.groups, self._slots, strict=True):
+            for target, values in zip(live, group.read(), strict=True):
+                target[:, slots] = values.to(target.dtype)
+        return Gains(*(values / factor for values, factor in zip(live, self._factors, strict=True)))
+
+    def set_gains(self, stiffness: Any, damping: Any, env_ids: Any = None) -> None:
+        """Write gains of shape ``(len(env_ids), joints)``, numpy or torch; they act from the next physics step on."""
+        rows = None if env_ids is None else to_device(env_ids, self.device, torch.long)
+        shape = (self.num_envs if rows is None else len(rows), len(self.joint_names))
+        for name, values in (("stiffness", stiffness), ("damping", damping)):
+            if tuple(values.shape) != shape:
+                raise BackendError(f"{name}: expected shape {shape}, got {tuple(values.shape)}.")
+        with torch.inference_mode():
+            for gains, values in zip(self._gains, (stiffness, damping), strict=True):
+                new = to_device(values, self.device, gains.dtype)
+                if rows is None:
+                    gains.copy_(new)
+                else:
+                    gains.index_copy_(0, rows, new)
+            self._apply(rows)
+
+    def draw_factors(
+        self,
+        env_ids: Any = None,
+        stiffness_range: tuple[float, float] | None = None,
+        damping_range: tuple[float, float] | None = None,
+    ) -> None:
+        """Give chosen envs (default: all) new random factors on the gains and apply them; nothing is read back."""
+        rows = None if env_ids is None or isinstance(env_ids, slice) else to_device(env_ids, self.device, torch.long)
+        with torch.inference_mode():
+            for factor, limits in zip(self._factors, (stiffness_range, damping_range), strict=True):
+                if limits is not None:
+                    _draw(factor, rows, limits)
+            self._apply(rows)
+
+    def _apply(self, rows: torch.Tensor | None) -> None:
+        """Write what was asked for, times the factors, to every group."""
+        wanted = [gains * factor for gains, factor in zip(self._gains, self._factors, strict=True)]
+        chosen = wanted if rows is None else [values.index_select(0, rows) for values in wanted]
+        for group, slots in zip(self.groups, self._slots, strict=True):
+            stiffness, damping = (values.index_select(1, slots) for values in chosen)
+            group.write(stiffness, damping, rows)
+
+
+def _draw(factor: torch.Tensor, rows: torch.Tensor | None, limits: tuple[float, float]) -> None:
+    low, high = limits
+    if not 0.0 < low <= high:
+        raise BackendError(f"expected a range of positive factors, least first, got {limits}.")
+    shape = factor.shape if rows is None else (len(rows), factor.shape[1])
+    new = torch.empty(shape, device=factor.device).uniform_(low, high)
+    if rows is None:
+        factor.copy_(new)
+    else:
+        factor.index_copy_(0, rows, new)
+
+
+def _find_robot(env: Any, asset: str) -> Any:
+    scene = getattr(env, "scene", None)
+    known = dict(getattr(scene, "articulations", {}))
+    if not known:
+        raise BackendError(
+            f"{type(env).__name__} has no scene with articulations: expected an Isaac Lab env, made by gym.make(…)."
+        )
+    if asset not in known:
+        raise BackendError(f"the scene has no robot {asset!r}. {did_you_mean(asset, known)} Pass asset=.")
+    return known[asset]
+
+
+def _physics_step(env: Any) -> float:
+    return float(env.physics_dt)

@@ -1,0 +1,83 @@
+"""Isaac Lab events that write gains: found before they fight the curriculum, and one that goes along with it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from adc_wrappers.core.errors import BackendError
+
+__all__ = ["check_gain_events", "find_gain_events", "randomize_gain_factors"]
+
+_WRITER = "randomize_actuator_gains"
+_ATTRIBUTE = "adc_isaaclab_backend"
+"""Where an env keeps its backend, for events."""
+
+_COMBINE = (
+    "To have both, replace it by a factor per env that multiplies the curriculum's gains: "
+    'EventTermCfg(func=adc_wrappers.backends.isaaclab.randomize_gain_factors, mode="reset", '
+    'params={"stiffness_range": (0.8, 1.2), "damping_range": (0.8, 1.2)}).'
+)
+
+
+def find_gain_events(env: Any, asset: str) -> Iterator[tuple[str, str]]:
+    """Yield mode and name of every event term that writes the actuator gains of ``asset``."""
+    manager = getattr(env, "event_manager", None)
+    if manager is None:
+        return
+    for mode, names in manager.active_terms.items():
+        for name in names:
+            term = manager.get_term_cfg(name)
+            target = getattr((term.params or {}).get("asset_cfg"), "name", asset)
+            if target == asset and _WRITER in _names(term.func):
+                yield mode, name
+
+
+def _names(function: Any) -> set[str]:
+    """Names of a function, of a class with its bases, or of an instance's; terms are each of these in some release."""
+    kind = function if isinstance(function, type) else type(function)
+    return {getattr(function, "__name__", ""), *(base.__name__ for base in kind.__mro__)}
+
+
+def check_gain_events(env: Any, asset: str) -> None:
+    """Refuse events that would overwrite the curriculum's gains again and again, and warn of those that are lost.
+
+    Raises:
+        BackendError: ``randomize_actuator_gains`` runs at resets or at intervals.
+    """
+    for mode, name in find_gain_events(env, asset):
+        if mode in ("startup", "prestartup"):
+            warnings.warn(
+                f"the event {name!r} ({_WRITER}, mode {mode!r}) has no effect: the curriculum sets the gains of every "
+                f"env. {_COMBINE}",
+                stacklevel=4,
+            )
+        else:
+            raise BackendError(
+                f"the event {name!r} ({_WRITER}, mode {mode!r}) writes gains that it derives from the robot's defaults "
+                f"and would overwrite the curriculum's. Remove it from the env's events. {_COMBINE}"
+            )
+
+
+def randomize_gain_factors(
+    env: Any,
+    env_ids: torch.Tensor | None,
+    stiffness_range: tuple[float, float] | None = None,
+    damping_range: tuple[float, float] | None = None,
+) -> None:
+    """Event term: give envs new random factors on the curriculum's gains, uniformly per env and joint.
+
+    In place of Isaac Lab's ``randomize_actuator_gains``, in any mode. Before the curriculum is there it does nothing.
+
+    Args:
+        env: Isaac Lab's env.
+        env_ids: The envs; None for all.
+        stiffness_range: Least and largest factor on the stiffness; None leaves it alone.
+        damping_range: The same for the damping.
+    """
+    backend = getattr(env, _ATTRIBUTE, None)
+    if backend is not None:
+        backend.draw_factors(env_ids, stiffness_range, damping_range)

@@ -1,0 +1,148 @@
+"""Configs of the handstand in Isaac Lab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import isaaclab.sim as sim_utils
+from isaaclab.assets import ArticulationCfg, AssetBaseCfg
+from isaaclab.envs import DirectRLEnvCfg, mdp
+from isaaclab.managers import EventTermCfg, SceneEntityCfg
+from isaaclab.scene import InteractiveSceneCfg
+from isaaclab.sensors import ContactSensorCfg
+from isaaclab.utils import configclass
+
+from adc_wrappers.envs.spot.randomization import DELAY_STEPS, FRICTION, MASS, PUSH_INTERVAL, PUSH_VELOCITY
+from adc_wrappers.envs.spot.settings import SpotSettings
+
+from .assets import SpotSource, spot_cfg
+from .physics import Engine, simulation_cfg
+
+__all__ = ["SpotEventsCfg", "SpotHandstandEnvCfg", "SpotHandstandPlayEnvCfg", "SpotSceneCfg", "handstand_cfg"]
+
+DYNAMIC_FRICTION = (0.3, 0.8)
+"""The paper's range; Newton has one coefficient and takes the static one."""
+
+_GROUND = 500.0  # m: larger than 4096 envs
+
+
+@configclass
+class SpotSceneCfg(InteractiveSceneCfg):
+    """Spots on a flat, static slab: no asset has to be downloaded for it."""
+
+    ground: AssetBaseCfg = AssetBaseCfg(
+        prim_path="/World/ground",
+        spawn=sim_utils.CuboidCfg(
+            size=(_GROUND, _GROUND, 1.0),
+            collision_props=sim_utils.CollisionPropertiesCfg(),
+            physics_material=sim_utils.RigidBodyMaterialCfg(static_friction=1.0, dynamic_friction=1.0),
+        ),
+        init_state=AssetBaseCfg.InitialStateCfg(pos=(0.0, 0.0, -0.5)),
+    )
+    robot: ArticulationCfg = spot_cfg("generated")
+    contacts: ContactSensorCfg = ContactSensorCfg(prim_path="{ENV_REGEX_NS}/Robot/[^/]*", history_length=3)
+
+
+@configclass
+class SpotEventsCfg:
+    """The paper's randomization, as far as it is not part of a reset; a term that is None is off."""
+
+    friction: EventTermCfg | None = EventTermCfg(
+        func=mdp.randomize_rigid_body_material,
+        mode="startup",
+        params={
+            "asset_cfg": SceneEntityCfg("robot", body_names=".*"),
+            "static_friction_range": FRICTION,
+            "dynamic_friction_range": DYNAMIC_FRICTION,
+            "restitution_range": (0.0, 0.0),
+            "num_buckets": 64,
+        },
+    )
+    mass: EventTermCfg | None = EventTermCfg(
+        func=mdp.randomize_rigid_body_mass,
+        mode="startup",
+        params={
+            "asset_cfg": SceneEntityCfg("robot", body_names="body"),
+            "mass_distribution_params": (-MASS, MASS),
+            "operation": "add",
+        },
+    )
+    push: EventTermCfg | None = EventTermCfg(
+        func=mdp.push_by_setting_velocity, mode="interval", interval_range_s=PUSH_INTERVAL, params={"velocity_range": {}}
+    )
+
+
+@configclass
+class SpotHandstandEnvCfg(DirectRLEnvCfg):
+    """``ADC-Spot-Handstand-v0``: 4096 Spots, 500 Hz physics, 50 Hz policy. Make it with :func:`handstand_cfg`."""
+
+    episode_length_s: float = 20.0
+    decimation: int = 10
+    action_space: int = 12
+    observation_space: int = 45
+    state_space: int = 0
+    sim: sim_utils.SimulationCfg = sim_utils.SimulationCfg(dt=0.002, render_interval=10)
+    scene: SpotSceneCfg = SpotSceneCfg(num_envs=4096, env_spacing=2.5, replicate_physics=True)
+    events: SpotEventsCfg | None = SpotEventsCfg()
+    settings: dict[str, Any] = {}  # noqa: RUF012 (configclass copies it)
+    """Settings of the task, by name: see :class:`adc_wrappers.envs.spot.SpotSettings`."""
+
+
+@configclass
+class SpotHandstandPlayEnvCfg(SpotHandstandEnvCfg):
+    """``ADC-Spot-Handstand-Play-v0``: few robots, nothing randomized."""
+
+    scene: SpotSceneCfg = SpotSceneCfg(num_envs=16, env_spacing=2.5, replicate_physics=True)
+    events: SpotEventsCfg | None = None
+    settings: dict[str, Any] = {"randomize": False}  # noqa: RUF012
+
+
+def handstand_cfg(
+    *,
+    num_envs: int = 4096,
+    device: str = "cuda:0",
+    engine: Engine = "newton",
+    source: SpotSource = "auto",
+    seed: int | None = None,
+    native_actuators: bool = True,
+    **settings: Any,
+) -> SpotHandstandEnvCfg:
+    """Return the config of an env.
+
+    Args:
+        num_envs: Number of robots.
+        device: Where they are simulated.
+        engine: ``"newton"`` or ``"physx"``.
+        source: Whose Spot, see :func:`~.assets.spot_cfg`.
+        seed: Seed of everything random.
+        native_actuators: On Isaac Lab 3, let Newton actuators evaluate the PD law; else Isaac Lab's own classes do.
+        **settings: The task's own, see :class:`adc_wrappers.envs.spot.SpotSettings`.
+    """
+    task = SpotSettings(**settings)
+    kinds = task.randomized()
+    config = SpotHandstandEnvCfg()
+    config.seed = seed
+    config.settings = dict(settings)
+    config.decimation = task.decimation
+    config.episode_length_s = task.time_limit * task.physics_step * task.decimation
+    config.sim = simulation_cfg(engine, device=device, physics_step=task.physics_step, decimation=task.decimation)
+    if hasattr(config.sim, "use_newton_actuators"):
+        config.sim.use_newton_actuators = native_actuators
+    config.scene.num_envs = num_envs
+    config.scene.robot = spot_cfg(source, max_delay=DELAY_STEPS if "delay" in kinds else 0)
+    config.events = _events(kinds, task.preset_values().push_axes)
+    return config
+
+
+def _events(kinds: tuple[str, ...], push_axes: tuple[int, ...]) -> SpotEventsCfg | None:
+    wanted = [name for name in ("friction", "mass", "push") if name in kinds]
+    if not wanted:
+        return None
+    events = SpotEventsCfg()
+    for name in ("friction", "mass", "push"):
+        if name not in wanted:
+            setattr(events, name, None)
+    if events.push is not None:
+        limits = (-PUSH_VELOCITY, PUSH_VELOCITY)
+        events.push.params["velocity_range"] = {"xyz"[axis]: limits for axis in push_axes}
+    return events
