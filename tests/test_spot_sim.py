@@ -301,3 +301,17 @@ def test_the_command_does_not_print_a_password_that_was_given(capsys, monkeypatc
 def test_the_command_refuses_nonsense_before_it_starts(arguments, message, capsys):
     assert main(["spot-sim", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_the_page_shows_the_robot_where_it_is(robot, client):
+    pytest.importorskip("viser")
+    from adc_wrappers.spot_sim.watching import PracticeRobotPage
+
+    client.stand()
+    page = PracticeRobotPage(robot)
+    try:
+        page.draw()
+        np.testing.assert_allclose(page._page.frames["body"].position, robot.status()["base_position"], atol=1e-6)
+        assert "motors on, mode stand" in page._text.content
+    finally:
+        page.close()
