@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -315,3 +316,18 @@ def test_the_page_shows_the_robot_where_it_is(robot, client):
         assert "motors on, mode stand" in page._text.content
     finally:
         page.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_ends_the_command_and_its_robot():
+    command = [sys.executable, "-m", "adc_wrappers.cli", "spot-sim", "--clock", "lockstep"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    first = process.stdout.readline()
+    port = int(first.split("port ")[1].split(",")[0])
+    while "Ctrl+C" not in process.stdout.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate()
+    assert process.returncode == 0 and "ending" in rest
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", port))

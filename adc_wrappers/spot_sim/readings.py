@@ -49,7 +49,7 @@ class Reading(NamedTuple):
 
     @property
     def base_quaternion(self) -> _Array:
-        """w x y z."""
+        """Orientation, w x y z."""
         return self.values[39:43]
 
     @property
