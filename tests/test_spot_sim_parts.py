@@ -19,10 +19,11 @@ from adc_wrappers.spot_sim.estops import EstopBoard, EstopEndpoint, StopLevel
 from adc_wrappers.spot_sim.leases import BODY, LeaseBook, LeaseVerdict
 from adc_wrappers.spot_sim.link import StateLink
 from adc_wrappers.spot_sim.messages import streamed_state
+from adc_wrappers.spot_sim.modes import Mode, Motors
 from adc_wrappers.spot_sim.motion import SIT_POSE, STAND_POSE, JointOrder, Limp, Move
 from adc_wrappers.spot_sim.physics import SpotPhysics
 from adc_wrappers.spot_sim.readings import between, rotation
-from adc_wrappers.spot_sim.robot import Mode, Motors, SimulatedSpot
+from adc_wrappers.spot_sim.robot import SimulatedSpot
 from adc_wrappers.spot_sim.wire import nanoseconds, set_time, timestamp, timestamp_pb2
 
 ZERO = np.zeros(12)
@@ -245,6 +246,19 @@ def test_the_hidden_friction_acts():
     free = angle()
     assert angle(joint_friction=5.0) < 0.9 * free
     assert angle(viscous_friction=10.0) < 0.9 * free
+
+
+def test_noise_is_seeded_and_only_in_the_message():
+    seen = []
+    for seed in (5, 5, 6):
+        options = PracticeSettings(position_noise=0.01, velocity_noise=0.1, seed=seed)
+        robot = SimulatedSpot(options, "password", streamed_state)
+        message = streamed_state(robot, robot.physics.reading)
+        seen.append(np.array(message.joint_states.position))
+        assert 0.0 < np.abs(seen[-1] - robot.physics.reading.positions).max() < 0.06
+        assert 0.0 < np.abs(np.array(message.joint_states.velocity) - robot.physics.reading.velocities).max() < 0.6
+    np.testing.assert_array_equal(seen[0], seen[1])
+    assert (seen[0] != seen[2]).any()
 
 
 def test_targets_are_saturated_only_if_asked():

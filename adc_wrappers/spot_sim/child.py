@@ -98,7 +98,7 @@ def main() -> int:
 
 def _keep_mujoco_quiet() -> None:
     """Let no broken simulation write to the terminal or leave a log file: the robot reports a fault instead."""
-    import mujoco
+    from adc_wrappers.backends.mujoco_robot.engine import mujoco
 
     silent = mujoco.MjLogConfig.get()
     silent.logto_console = silent.logto_file = False

@@ -7,8 +7,9 @@ from typing import Any
 
 from .clock import SECOND, WallClock
 from .faults import FaultInjector
+from .modes import Mode
 from .readings import Reading, between
-from .robot import Mode, SimulatedSpot
+from .robot import SimulatedSpot
 
 __all__ = ["FRAME", "LockstepLoop", "RealTimeLoop", "make_loop"]
 

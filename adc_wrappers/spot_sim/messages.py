@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.spot_model import JOINT_NAMES, foot_positions
 
 from .estops import StopLevel
+from .modes import Mode
 from .motion import ARM_JOINTS
 from .readings import Reading, rotation
-from .robot import Mode, SimulatedSpot
+from .robot import SimulatedSpot
 from .wire import geometry_pb2, robot_state_pb2, set_time, timestamp
 
 __all__ = ["streamed_state", "whole_state"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.mujoco_robot import RobotLayout
+from adc_wrappers.backends.mujoco_robot.engine import mujoco
 from adc_wrappers.backends.mujoco_robot.model import base_body, compile_robot, joint_inertia, load_spec
 from adc_wrappers.backends.mujoco_robot.parameters import check_gains
 from adc_wrappers.backends.spot_model import (
