@@ -234,6 +234,22 @@ def test_real_time_streams_333_states_per_second_of_the_robots_clock(tmp_path):
     assert np.median(gaps) == 3_000_000 and (gaps > 0).all()
 
 
+def test_a_real_time_session_with_slack(tmp_path):
+    """Commands may be as late as they like: nothing here depends on the speed of the computer."""
+    robot = LocalRobot(tmp_path, clock="realtime", expiry_slack=300.0)
+    client = Client(robot).drive()
+    for _ in range(20):
+        assert client.step(ttl=5.0) is not None
+    assert robot.status()["mode"] == "joint"
+    client.outgoing.put(None)
+    assert client.ending() == OK
+    assert robot.status()["mode"] == "stand"
+    client.robot.power_off(cut_immediately=False, timeout_sec=120, update_frequency=5)
+    assert robot.status()["motors"] == "off"
+    client.close()
+    robot.close()
+
+
 def test_an_expiry_slack_lets_late_commands_act(tmp_path):
     robot = LocalRobot(tmp_path, expiry_slack=1.0)
     client = Client(robot).drive()
