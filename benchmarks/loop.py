@@ -62,7 +62,7 @@ def env_on(robot: PracticeRobot, **settings: Any) -> Any:
     return make_env(
         "spot-handstand", backend="spot", preset="cpu", hostname=robot.hostname, port=robot.port,
         certificate=robot.certificate, credentials=lambda: login, clock=robot.settings.clock, limits=PATIENT,
-        patience=120.0, time_to_live=5.0, power_off_seconds=120.0, **settings,
+        patience=120.0, time_to_live=9.0, power_off_seconds=120.0, **settings,
     )  # fmt: skip
 
 

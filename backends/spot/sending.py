@@ -15,6 +15,9 @@ from .sdk import grpc, robot_command_pb2
 __all__ = ["CommandSender"]
 
 _KEPT = 20_000
+_BACKLOG = 0.02
+"""Seconds of waiting for an echo beyond which nothing is sent again: what a busy robot or network has not taken yet
+would queue up in front of the next command."""
 
 
 class CommandSender:
@@ -136,7 +139,7 @@ class CommandSender:
                 continue
             now = self._robot_now()
             end_time = min(now + self._time_to_live, command.source + self._life)
-            if end_time <= now:
+            if end_time <= now or (not fresh and self.echo_lag() > _BACKLOG):
                 continue
             if fresh:
                 with self._changed:
