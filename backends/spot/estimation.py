@@ -53,9 +53,15 @@ class StateEstimator:
 
     def __init__(self) -> None:
         self._ground: float | None = None
+        self._known: tuple[StateSample, RobotState] | None = None
 
     def state(self, sample: StateSample) -> RobotState:
-        """Return a state of one robot."""
+        """Return a state of one robot; worked out once per sample."""
+        if self._known is None or self._known[0] is not sample:
+            self._known = (sample, self._work_out(sample))
+        return self._known[1]
+
+    def _work_out(self, sample: StateSample) -> RobotState:
         rotation = _rotation(sample.base_quaternion)
         poses = link_poses(sample.position)
         feet = np.stack([poses[name][:3, 3] for name in FOOT_NAMES]) @ rotation.T + sample.base_position

@@ -62,6 +62,8 @@ class CommandSender:
         """Why the stream has ended; None while it runs."""
         self.sent = threading.Event()
         """Set once the first message has been handed over."""
+        self.heard = False
+        """Whether the robot is known to acknowledge; before joint control it need not."""
         self.messages = 0
         """Messages handed over."""
         self.latencies: deque[float] = deque(maxlen=_KEPT)
@@ -97,7 +99,7 @@ class CommandSender:
     def echo_lag(self) -> float:
         """Return for how long the oldest command has waited to be acknowledged, s."""
         with self._changed:
-            if not self._unacknowledged or self._period is None:
+            if not self._unacknowledged or self._period is None or not self.heard:
                 return 0.0
             return time.monotonic() - next(iter(self._unacknowledged.values()))
 
