@@ -17,11 +17,12 @@ from bosdyn.api import robot_state_pb2
 from bosdyn.client.estop import EstopClient, EstopEndpoint, EstopKeepAlive
 from bosdyn.client.robot_command import RobotCommandBuilder
 from bosdyn.util import timestamp_to_nsec
-from spot_sim_helpers import OK, Client, LocalRobot, connect
+from spot_sim_helpers import EXPIRED, OK, Client, LocalRobot, connect
 
 from adc_wrappers import make_env
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE
+from adc_wrappers.cli import main
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.spot_sim import PracticeRobot, PracticeRobotError, PracticeSettings
 from adc_wrappers.spot_sim.server import PracticeServer
@@ -230,3 +231,73 @@ def test_real_time_streams_333_states_per_second_of_the_robots_clock(tmp_path):
     robot.close()
     gaps = np.diff(stamps)
     assert np.median(gaps) == 3_000_000 and (gaps > 0).all()
+
+
+def test_an_expiry_slack_lets_late_commands_act(tmp_path):
+    robot = LocalRobot(tmp_path, expiry_slack=1.0)
+    client = Client(robot).drive()
+    client.step()
+    assert client.step(ttl=-0.5) is not None
+    client.send(client.message(ttl=-2.0))
+    assert client.ending() == EXPIRED
+    client.close()
+    robot.close()
+
+
+def test_noise_is_seeded_and_only_in_the_message(tmp_path):
+    seen = []
+    for _ in range(2):
+        robot = LocalRobot(tmp_path, position_noise=0.01, velocity_noise=0.1, seed=5)
+        client = Client(robot).read_states()
+        seen.append(list(client.state.joint_states.position))
+        truth = robot.status()["joint_positions"]
+        assert 0.0 < np.abs(np.array(seen[-1]) - truth).max() < 0.06
+        client.close()
+        robot.close()
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.slow
+def test_pictures_and_a_film(tmp_path):
+    from PIL import Image
+
+    with PracticeRobot() as practice:
+        picture = practice.frame(160, 120)
+        assert picture.shape == (120, 160, 3) and picture.std() > 10.0
+        with pytest.raises(PracticeRobotError, match="nothing to film"):
+            practice.save_film(tmp_path / "film.gif")
+        with pytest.raises(PracticeRobotError, match=r"ends in \.gif"):
+            practice.save_film(tmp_path / "film.avi")
+        practice.start_film(fps=5.0)
+        client = Client(practice).stand()
+        count = practice.save_film(tmp_path / "film.gif", 160, 120)
+        client.close()
+    film = Image.open(tmp_path / "film.gif")
+    assert film.n_frames == count and count >= 10
+
+
+def test_the_command_starts_a_robot_and_ends_it(capsys, monkeypatch):
+    monkeypatch.delenv("ADC_SPOT_SIM_PASSWORD", raising=False)
+    assert main(["spot-sim", "--clock", "lockstep", "--seconds", "0.1", "--fault", "low_battery@0"]) == 0
+    words = capsys.readouterr().out
+    assert "127.0.0.1 port" in words and "ca.pem" in words and "user user, password" in words
+
+
+def test_the_command_does_not_print_a_password_that_was_given(capsys, monkeypatch):
+    monkeypatch.setenv("ADC_SPOT_SIM_PASSWORD", "not for your eyes")
+    assert main(["spot-sim", "--clock", "lockstep", "--seconds", "0.1"]) == 0
+    words = capsys.readouterr().out
+    assert "not for your eyes" not in words and "from ADC_SPOT_SIM_PASSWORD" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--fault", "estp@1"], "Did you mean 'estop'"),
+        (["--fault", "estop@soon"], "NAME@SECONDS"),
+        (["--view", "television"], "expected 'browser' or 'gif PATH'"),
+    ],
+)
+def test_the_command_refuses_nonsense_before_it_starts(arguments, message, capsys):
+    assert main(["spot-sim", *arguments]) == 1
+    assert message in capsys.readouterr().err

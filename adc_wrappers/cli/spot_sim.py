@@ -44,6 +44,9 @@ class SpotSim:
     skew: float = -199.0
     """Seconds by which the robot's clock is ahead of this computer's, in real time."""
 
+    slack: float = 0.0
+    """Seconds by which joint commands outlive their end_time, for a computer that is too busy for real time."""
+
     gain_scale: float = 1.0
     """Stiffness that acts, as a share of the commanded one: a secret for system identification."""
 
@@ -65,7 +68,7 @@ class SpotSim:
         console = Console(highlight=False, soft_wrap=True)
         robot = PracticeRobot(
             port=self.port, folder=self.folder, clock=self.clock, arm=self.arm, seed=self.seed, clock_skew=self.skew,
-            gain_scale=self.gain_scale,
+            gain_scale=self.gain_scale, expiry_slack=self.slack,
         )  # fmt: skip
         with robot:
             self._introduce(robot, console)

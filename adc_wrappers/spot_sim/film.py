@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
+from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.envs.spot.poses import start_at
 
 from .clock import SECOND
@@ -20,6 +21,7 @@ from .robot import SimulatedSpot
 __all__ = ["Film"]
 
 _MOST_FRAMES = 3000
+_COLORS = 64
 
 
 class Film:
@@ -58,18 +60,16 @@ class Film:
 
     def save(self, path: str, width: int, height: int) -> int:
         """Write what was remembered as a GIF and return its number of pictures; remembering ends."""
+        if Path(path).suffix != ".gif":
+            raise PracticeRobotError(f"expected a file name that ends in .gif, got {Path(path).name!r}.")
         with self._robot.lock:
             poses, self._poses = self._poses, []
             if self._look in self._robot.observers:
                 self._robot.observers.remove(self._look)
         if not poses:
             raise PracticeRobotError("there is nothing to film: start_film() first, and let the robot's time pass.")
-        import imageio.v3 as images
-
         pictures = [self._draw(pose, width, height) for pose in poses]
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        images.imwrite(target, pictures, extension=".gif", duration=self._spacing / 1e6, loop=0)
+        _write_gif(Path(path), pictures, self._spacing / 1e6)
         return len(pictures)
 
     def _draw(self, pose: NDArray[np.float64], width: int, height: int) -> NDArray[np.uint8]:
@@ -88,3 +88,16 @@ class Film:
 
 def _pose(reading: Reading) -> NDArray[np.float64]:
     return np.concatenate((reading.base_position, reading.base_quaternion, reading.positions))
+
+
+def _write_gif(path: Path, pictures: list[NDArray[np.uint8]], milliseconds: float) -> None:
+    """Write pictures with one palette for all, which keeps the file small."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtraError("pillow", "viz", "Filming") from error
+    palette = Image.fromarray(pictures[len(pictures) // 2]).quantize(_COLORS)
+    plain = Image.Dither.NONE
+    frames = [Image.fromarray(picture).quantize(palette=palette, dither=plain) for picture in pictures]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=milliseconds, loop=0, optimize=True)

@@ -42,6 +42,7 @@ class JointMode:
         self.failed = False
         """Whether joint mode ended by itself, for the feedback."""
         self._entered = 0
+        self._slack = round(robot.settings.expiry_slack * SECOND)
         self._loss = (0, 0.0)
         self._rng = np.random.default_rng(robot.settings.seed + 1)
 
@@ -112,7 +113,7 @@ class JointMode:
         now = robot.clock.now()
         late = now - command.end
         undated = robot.settings.lockstep and not self.active
-        if late >= (_UNDATED if undated else 0):
+        if late >= (_UNDATED if undated else self._slack):
             self.refuse(stream, StreamStatus.STATUS_EXPIRED, f"end_time passed {late / SECOND:.3f} s ago")
             return
         if -late > FARTHEST_END:
@@ -167,7 +168,7 @@ class JointMode:
         if command is None:
             if not self._robot.settings.lockstep and elapsed - self._entered > _GRACE:
                 self._fall_back()
-        elif self._robot.clock.stamp(elapsed) >= command.end:
+        elif self._robot.clock.stamp(elapsed) >= command.end + self._slack:
             if self.stream is not None:
                 self.stream.end(StreamStatus.STATUS_EXPIRED, "no newer command came before end_time")
             self._fall_back()

@@ -37,6 +37,9 @@ class PracticeSettings:
     clock_skew: float = -199.0
     """Seconds by which the robot's clock is ahead of this computer's, in real time."""
 
+    expiry_slack: float = 0.0
+    """Seconds by which joint commands outlive their ``end_time``, for a computer that is too busy for real time."""
+
     battery: float = 85.0
     """Charge at the start, %."""
 
@@ -82,7 +85,7 @@ class PracticeSettings:
             raise PracticeRobotError(f"clock: unknown {self.clock!r}. {did_you_mean(self.clock, CLOCKS)}")
         for name in ("step", "gain_scale", "damping_scale", "lease_timeout"):
             self._check(name, lowest=1e-3)
-        for name in ("joint_friction", "viscous_friction", "position_noise", "velocity_noise"):
+        for name in ("expiry_slack", "joint_friction", "viscous_friction", "position_noise", "velocity_noise"):
             self._check(name, lowest=0.0)
         self._check("clock_skew", lowest=-math.inf)
         if round(self.step / 0.002) < 1 or abs(self.step / 0.002 - round(self.step / 0.002)) > 1e-6:

@@ -1,4 +1,8 @@
-"""The two streams: states out, joint commands in."""
+"""The two streams: states out, joint commands in.
+
+They share their authorities with the services on request, and so the connection that a client has already: a first command
+that had to wait for a handshake would expire on its way.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ def state_stream_service(robot: SimulatedSpot) -> Service:
 
     return Service(
         name="robot-state-streaming", type="bosdyn.api.RobotStateStreamingService",
-        authority="state-streaming.spot.robot",
+        authority="state.spot.robot",
         methods={"GetRobotStateStream": StreamOut(robot_state_pb2.RobotStateStreamRequest, stream)},
     )  # fmt: skip
 
@@ -70,20 +74,24 @@ def command_stream_service(robot: SimulatedSpot) -> Service:
 
     return Service(
         name="robot-command-streaming", type="bosdyn.api.RobotCommandStreamingService",
-        authority="command-streaming.spot.robot",
+        authority="command.spot.robot",
         methods={"JointControlStream": StreamIn(robot_command_pb2.JointControlStreamRequest, stream)},
     )  # fmt: skip
 
 
 def _read(robot: SimulatedSpot, stream: CommandStream, requests: Iterator[Any]) -> None:
     """Carry out commands as they come, until the client or the robot ends the stream."""
+    checked: tuple[bytes, bytes] | None = None
     try:
         for request in requests:
             with robot.lock:
                 if stream.ended:
                     return
                 command = read_command(request, stream, robot)
-                robot.physics.check(command.order)
+                gains = (command.order.stiffness.tobytes(), command.order.damping.tobytes())
+                if gains != checked:
+                    robot.physics.check(command.order)
+                    checked = gains
                 robot.joint_mode.accept(stream, command)
     except (InvalidRequest, BackendError) as error:
         with robot.lock:
