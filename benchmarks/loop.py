@@ -188,8 +188,8 @@ real robot (30 ms) would have stopped."""
 
 NOT_IDLE = """\
 - **This computer was not idle**: other programs kept its cores busy all the time, so the first column is no quiet
-  computer either. Wall-clock numbers here say how the loop behaves when it is starved, not what it can do; the CPU times
-  are what it costs."""
+  computer either. Wall-clock numbers here say how the loop behaves when it is starved, not what it can do; the CPU
+  times are what it costs."""
 
 
 def main() -> None:

@@ -130,6 +130,23 @@ def test_motors_that_are_not_confirmed_off_are_said_so():
         assert robot.status()["leases"] == {}
 
 
+@pytest.mark.slow
+def test_a_robot_that_vanishes_is_said_to_be_unconfirmed():
+    """Its process dies: nobody can know what its motors do, and close() says so."""
+    with nothing_left():
+        robot = PracticeRobot(clock="lockstep")
+        env = spot_env(robot, patience=10.0)
+        try:
+            env.reset(seed=0)
+            robot.close()
+            info = _until_stopped(env)
+            assert info["guard"]["check"] in ("stream", "contact")
+            assert "press the E-stop" in info["guard"]["fallback"]
+        finally:
+            with pytest.raises(BackendError, match="not confirmed off, press the E-stop"):
+                env.close()
+
+
 SCRIPT = """
 import sys, numpy as np
 sys.path[:0] = [{root!r}, {tests!r}]

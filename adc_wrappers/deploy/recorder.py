@@ -111,7 +111,7 @@ class TrialRecorder:
             self.events.append({"time": round(time.monotonic() - self._begin, 4), "event": name, **details})
             if name == "policy":
                 self._policy_drives = True
-            elif name in ("guard", "armed", "closed"):
+            elif name in ("guard", "stopped", "armed", "closed"):
                 self._policy_drives = False
                 self._targets.clear()
 

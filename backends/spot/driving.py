@@ -262,7 +262,7 @@ class JointDriver:
         outcome = "NOT CONFIRMED, press the E-stop: the fall-back did not end"
         try:
             self._sender.stop()
-            self._tell("guard", breach.to_dict())
+            self._tell("stopped" if breach.check == "stopped" else "guard", breach.to_dict())
             outcome = self._fallback.act(breach, self._newest())
         finally:
             self.incident = {**breach.to_dict(), "fallback": outcome}
