@@ -106,9 +106,10 @@ class TrialRecorder:
                     self._targets.popitem(last=False)
 
     def event(self, name: str, details: Mapping[str, Any]) -> None:
-        """Take note of an event."""
+        """Take note of an event; its own ``time`` is the robot's."""
+        told = {"robot_time" if key == "time" else key: value for key, value in details.items()}
         with self._lock:
-            self.events.append({"time": round(time.monotonic() - self._begin, 4), "event": name, **details})
+            self.events.append({"time": round(time.monotonic() - self._begin, 4), "event": name, **told})
             if name == "policy":
                 self._policy_drives = True
             elif name in ("guard", "stopped", "armed", "closed"):

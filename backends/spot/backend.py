@@ -288,7 +288,7 @@ class SpotRobotBackend(RobotBackend):
         with uninterrupted():
             driver = self._driver
             if isinstance(driver, JointDriver) and driver.incident is None:
-                driver.halt(self.guard.breach("stopped", why))
+                driver.halt(self.guard.breach("stopped", why, self._newest().stamp))
             self._end_driver()
 
     def _end_driver(self) -> None:
