@@ -48,7 +48,7 @@ class TrialOutcome:
     """Why the guard ended it."""
 
     timing: dict[str, float] = field(default_factory=dict)
-    """Percentiles of the loop's period, of the policy's own time and of the streams' delays, ms, on the host's clock."""
+    """Percentiles of the period, of the policy's own time and of the streams' delays, ms, on the host's clock."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for ``trial.json``."""
