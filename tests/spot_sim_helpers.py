@@ -163,7 +163,7 @@ class Client:
         self.send(self.message(position, **options))
         while True:
             state = self.states.get()
-            if state is None:
+            if state is None or (self.stream.done() and state.last_command.user_command_key != self.key):
                 return None
             self.state = state
             if state.last_command.user_command_key == self.key:

@@ -18,9 +18,12 @@ from adc_wrappers.spot_sim.clock import SECOND, SimulatedClock, WallClock
 from adc_wrappers.spot_sim.estops import EstopBoard, EstopEndpoint, StopLevel
 from adc_wrappers.spot_sim.leases import BODY, LeaseBook, LeaseVerdict
 from adc_wrappers.spot_sim.link import StateLink
+from adc_wrappers.spot_sim.messages import streamed_state
+from adc_wrappers.spot_sim.modes import Mode, Motors
 from adc_wrappers.spot_sim.motion import SIT_POSE, STAND_POSE, JointOrder, Limp, Move
 from adc_wrappers.spot_sim.physics import SpotPhysics
 from adc_wrappers.spot_sim.readings import between, rotation
+from adc_wrappers.spot_sim.robot import SimulatedSpot
 from adc_wrappers.spot_sim.wire import nanoseconds, set_time, timestamp, timestamp_pb2
 
 ZERO = np.zeros(12)
@@ -245,6 +248,19 @@ def test_the_hidden_friction_acts():
     assert angle(viscous_friction=10.0) < 0.9 * free
 
 
+def test_noise_is_seeded_and_only_in_the_message():
+    seen = []
+    for seed in (5, 5, 6):
+        options = PracticeSettings(position_noise=0.01, velocity_noise=0.1, seed=seed)
+        robot = SimulatedSpot(options, "password", streamed_state)
+        message = streamed_state(robot, robot.physics.reading)
+        seen.append(np.array(message.joint_states.position))
+        assert 0.0 < np.abs(seen[-1] - robot.physics.reading.positions).max() < 0.06
+        assert 0.0 < np.abs(np.array(message.joint_states.velocity) - robot.physics.reading.velocities).max() < 0.6
+    np.testing.assert_array_equal(seen[0], seen[1])
+    assert (seen[0] != seen[2]).any()
+
+
 def test_targets_are_saturated_only_if_asked():
     far = np.full(12, 3.0)
     gains = np.full(12, 5.0), ZERO
@@ -271,3 +287,51 @@ def test_targets_are_saturated_only_if_asked():
 def test_settings_that_are_off(options, message):
     with pytest.raises(PracticeRobotError, match=message):
         PracticeSettings.make(options)
+
+
+# --- the robot as a whole --------------------------------------------------------------------------------------------
+
+ACTIONS = ("power_on", "stand", "sit", "freeze", "enter_joint_mode", "self_right", "power_off_safely", "cut_power")
+EVENTS = ("fault", "clear", "estop", "settle_then_cut", "release", "lose_lease", "time")
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.sampled_from(ACTIONS + EVENTS), max_size=8))
+def test_whatever_happens_the_robot_can_be_switched_off(words):
+    robot = SimulatedSpot(PracticeSettings(), "password", streamed_state)
+    robot.power_on()
+    robot.settle()
+    for word in words:
+        _act(robot, word)
+        robot.watch()
+        assert (robot.mode is Mode.OFF) == (robot.motors is not Motors.ON)
+        if robot.estops.level is StopLevel.CUT:
+            assert robot.motors is Motors.OFF
+        if robot.mode is Mode.JOINT:
+            assert not robot.faults
+    robot.power_off_safely()
+    robot.settle(20.0)
+    assert robot.motors is Motors.OFF and robot.mode is Mode.OFF and not robot.busy
+
+
+def _act(robot, word):
+    """Do what a service would do, or refuse it as it would."""
+    if word == "fault":
+        robot.raise_fault("unknown")
+    elif word == "clear" and robot.faults:
+        robot.clear_fault(robot.faults[0].number)
+    elif word in ("estop", "settle_then_cut"):
+        robot.estops.pressed = StopLevel.CUT if word == "estop" else StopLevel.SETTLE_THEN_CUT
+    elif word == "release":
+        robot.estops.pressed = StopLevel.NONE
+    elif word == "time":
+        robot.settle()
+    elif word == "power_on":
+        if robot.estops.level is StopLevel.NONE:
+            robot.power_on()
+    elif word in ("cut_power", "power_off_safely", "lose_lease") or (word in ACTIONS and _obeys(robot)):
+        getattr(robot, word)()
+
+
+def _obeys(robot):
+    return robot.motors is Motors.ON and not robot.faults and robot.estops.level is StopLevel.NONE

@@ -20,6 +20,8 @@ from .settings import PracticeSettings
 
 __all__ = ["main"]
 
+_SWITCH = 0.0005  # seconds after which threads make way: commands must not wait for the physics
+
 
 class ControlChannel:
     """Carries out requests of the process that started the robot.
@@ -68,6 +70,7 @@ class ControlChannel:
 
 def main() -> int:
     """Run a practice robot until standard input ends."""
+    sys.setswitchinterval(_SWITCH)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not disturb the answers
     try:
@@ -95,7 +98,7 @@ def main() -> int:
 
 def _keep_mujoco_quiet() -> None:
     """Let no broken simulation write to the terminal or leave a log file: the robot reports a fault instead."""
-    import mujoco
+    from adc_wrappers.backends.mujoco_robot.engine import mujoco
 
     silent = mujoco.MjLogConfig.get()
     silent.logto_console = silent.logto_file = False

@@ -11,7 +11,8 @@ import numpy as np
 from .clock import SECOND
 from .estops import StopLevel
 from .fault_table import check_fault
-from .robot import Mode, SimulatedSpot
+from .modes import Mode
+from .robot import SimulatedSpot
 
 __all__ = ["FaultInjector"]
 

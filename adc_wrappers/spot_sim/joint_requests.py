@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def read_command(request: Any, stream: CommandStream, robot: SimulatedSpot) -> J
     if not update.HasField("end_time"):
         raise InvalidRequest("end_time is missing")
     joints = _LEGS + (len(ARM_JOINTS) if robot.arm else 0)
-    position, velocity, load = (_numbers(update, name, joints) for name in ("position", "velocity", "load"))
+    position, velocity, load = _numbers(update, ("position", "velocity", "load"), joints)
     stiffness, damping = _gains(update, stream, joints)
     if len(request.contact_advice.contact_advice) not in (0, 4):
         raise InvalidRequest("contact_advice: expected none or one for each of the four feet")
@@ -54,23 +55,28 @@ def read_command(request: Any, stream: CommandStream, robot: SimulatedSpot) -> J
     )
 
 
-def _numbers(message: Any, name: str, joints: int) -> _Array:
-    values = np.array(getattr(message, name), dtype=np.float64)
-    if len(values) != joints:
-        raise InvalidRequest(f"{name}: expected {joints} numbers, one per joint, got {len(values)}")
-    if not np.isfinite(values).all():
-        raise InvalidRequest(f"{name}: expected finite numbers")
-    return values
+def _numbers(message: Any, names: Sequence[str], joints: int) -> list[_Array]:
+    """Return fields with one finite number per joint."""
+    lists = [getattr(message, name)[:] for name in names]
+    for name, values in zip(names, lists, strict=True):
+        if len(values) != joints:
+            raise InvalidRequest(f"{name}: expected {joints} numbers, one per joint, got {len(values)}")
+    together = np.array(lists)
+    if not np.isfinite(together).all():
+        raise InvalidRequest(f"{', '.join(names)}: expected finite numbers")
+    return list(together)
 
 
 def _gains(update: Any, stream: CommandStream, joints: int) -> tuple[_Array, _Array]:
     if update.HasField("gains"):
-        gains = (_numbers(update.gains, "k_q_p", joints), _numbers(update.gains, "k_qd_p", joints))
-        if min(gains[0].min(), gains[1].min()) < 0.0:
+        stiffness, damping = _numbers(update.gains, ("k_q_p", "k_qd_p"), joints)
+        if min(stiffness.min(), damping.min()) < 0.0:
             raise InvalidRequest("gains: expected numbers of at least 0")
-        stream.gains = gains
+        stream.gains = (stiffness, damping)
     if stream.gains is None:
         raise InvalidRequest("the first message needs gains")
+    if len(stream.gains[0]) != joints:
+        raise InvalidRequest(f"gains: expected {joints} numbers, one per joint, got {len(stream.gains[0])}")
     return stream.gains
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from .clock import SECOND, WallClock
 from .faults import FaultInjector
+from .modes import Mode
 from .readings import Reading, between
-from .robot import Mode, SimulatedSpot
+from .robot import SimulatedSpot
 
 __all__ = ["FRAME", "LockstepLoop", "RealTimeLoop", "make_loop"]
 
@@ -17,7 +18,8 @@ FRAME = 3_000_000
 
 _BREATH = 0.0005  # seconds in which requests get their turn
 _LOOK = 0.02  # seconds between two looks at watchdogs while time stands still
-_TOO_LATE = SECOND // 5
+_TOO_LATE = SECOND // 20
+_MOST_STEPS = 5  # in one go, so that requests get their turn on a slow computer
 
 
 class _Loop:
@@ -89,7 +91,9 @@ class RealTimeLoop(_Loop):
             self._clock.slip(now - robot.elapsed)
             now = self._clock.elapsed()
         self._send_up_to(min(now, robot.elapsed))
-        while robot.elapsed <= now:
+        for _ in range(_MOST_STEPS):
+            if robot.elapsed > now:
+                break
             self._before = robot.physics.reading
             robot.step()
             robot.look_for_fall()

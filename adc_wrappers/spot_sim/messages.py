@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.spot_model import JOINT_NAMES, foot_positions
 
 from .estops import StopLevel
+from .modes import Mode
 from .motion import ARM_JOINTS
 from .readings import Reading, rotation
-from .robot import Mode, SimulatedSpot
+from .robot import SimulatedSpot
 from .wire import geometry_pb2, robot_state_pb2, set_time, timestamp
 
 __all__ = ["streamed_state", "whole_state"]
 
 _Array = NDArray[np.float64]
 
+_GRAVITY = np.array([0.0, 0.0, 9.81])  # what an accelerometer at rest shows
 _NAMES = tuple(name.replace("_", ".") for name in JOINT_NAMES)
 _CONTACT = {True: robot_state_pb2.FootState.CONTACT_MADE, False: robot_state_pb2.FootState.CONTACT_LOST}
 _CAUSES = {
@@ -64,7 +66,8 @@ def streamed_state(robot: SimulatedSpot, reading: Reading) -> Any:
     inertial.identifier, inertial.mounting_link_name = "imu", "body"
     packet = inertial.packets.add()
     packet.timestamp.CopyFrom(time)
-    _set_vector(packet.acceleration_rt_odom_in_link_frame, reading.specific_force)
+    felt = rotation(reading.base_quaternion).T @ (reading.base_acceleration + _GRAVITY)
+    _set_vector(packet.acceleration_rt_odom_in_link_frame, felt)
     _set_vector(packet.angular_velocity_rt_odom_in_link_frame, reading.base_turning)
     _set_quaternion(packet.odom_rot_link, turn)
     message.contact_states.extend([_CONTACT[bool(foot)] for foot in reading.feet])

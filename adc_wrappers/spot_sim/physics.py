@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.mujoco_robot import RobotLayout
+from adc_wrappers.backends.mujoco_robot.engine import mujoco
 from adc_wrappers.backends.mujoco_robot.model import base_body, compile_robot, joint_inertia, load_spec
 from adc_wrappers.backends.mujoco_robot.parameters import check_gains
 from adc_wrappers.backends.spot_model import (
@@ -24,7 +24,7 @@ from adc_wrappers.backends.spot_model import (
 
 from .clock import SECOND
 from .motion import SIT_POSE, JointOrder
-from .readings import Reading, rotation
+from .readings import Reading
 from .settings import PracticeSettings
 
 __all__ = ["PHYSICS_STEP", "SpotPhysics"]
@@ -36,7 +36,6 @@ PHYSICS_STEP = 2_000_000
 
 _LEAST_STIFFNESS = 1e-6  # N·m/rad: what a load without stiffness is written through
 _CONTACT_FORCE = 1.0  # N, as in the tasks
-_GRAVITY = np.array([0.0, 0.0, 9.81])
 _FEET = [LINK_NAMES.index(name) for name in FOOT_NAMES]
 _BODY = [i for i, name in enumerate(LINK_NAMES) if name.endswith(("body", "hip", "uleg"))]
 _SITTING_HEIGHT = 0.12  # m: a little above the ground, to settle from
@@ -187,27 +186,14 @@ class SpotPhysics:
         return self._reading
 
     def _read(self) -> Reading:
-        data = self._data
-        velocity = data.qvel[:3].copy()
-        turn = data.qpos[3:7].copy()
-        acceleration = (velocity - self._before) / (PHYSICS_STEP / SECOND)
-        forces = np.zeros(len(LINK_NAMES))
-        for recent in self._forces:
-            forces = np.maximum(forces, np.sqrt(np.square(recent).reshape(-1, 3).sum(axis=1)))
-        touching = forces > _CONTACT_FORCE
-        return Reading(
-            elapsed=self.elapsed,
-            positions=data.qpos[self._positions],
-            velocities=data.qvel[self._velocities],
-            torques=data.actuator_force.copy(),
-            base_position=data.qpos[:3].copy(),
-            base_quaternion=turn,
-            base_velocity=velocity,
-            base_turning=data.qvel[3:6].copy(),
-            specific_force=rotation(turn).T @ (acceleration + _GRAVITY),
-            feet=touching[_FEET],
-            body_touches=bool(touching[_BODY].any()),
-        )
+        data, values = self._data, np.empty(52)
+        values[:12], values[12:24] = data.qpos[self._positions], data.qvel[self._velocities]
+        values[24:36] = data.actuator_force
+        values[36:43], values[43:49] = data.qpos[:7], data.qvel[:6]
+        values[49:] = (data.qvel[:3] - self._before) / (PHYSICS_STEP / SECOND)
+        squares = np.square(self._forces).reshape(-1, len(LINK_NAMES), 3).sum(axis=2)
+        touching = (squares > _CONTACT_FORCE**2).any(axis=0)
+        return Reading(self.elapsed, values, touching[_FEET], bool(touching[_BODY].any()))
 
 
 def _at_rest(place: _Array, yaw: float) -> RobotStart:

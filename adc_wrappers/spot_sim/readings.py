@@ -18,29 +18,8 @@ class Reading(NamedTuple):
     elapsed: int
     """Nanoseconds of simulation."""
 
-    positions: _Array
-    """Joints, rad."""
-
-    velocities: _Array
-    """Joints, rad/s."""
-
-    torques: _Array
-    """Joints, N·m, at the physics step before."""
-
-    base_position: _Array
-    """m, world."""
-
-    base_quaternion: _Array
-    """w x y z."""
-
-    base_velocity: _Array
-    """m/s, world."""
-
-    base_turning: _Array
-    """rad/s, in the base's frame."""
-
-    specific_force: _Array
-    """What an accelerometer in the base's origin shows, m/s², in the base's frame: (0, 0, 9.81) standing level."""
+    values: _Array
+    """All that is measured in numbers, in the order of the properties below, ``(52,)``."""
 
     feet: NDArray[np.bool_]
     """Which feet touch the ground: fl fr hl hr."""
@@ -48,10 +27,50 @@ class Reading(NamedTuple):
     body_touches: bool
     """Whether the body, a hip or an upper leg touches the ground."""
 
+    @property
+    def positions(self) -> _Array:
+        """Joints, rad."""
+        return self.values[:12]
+
+    @property
+    def velocities(self) -> _Array:
+        """Joints, rad/s."""
+        return self.values[12:24]
+
+    @property
+    def torques(self) -> _Array:
+        """Joints, N·m, at the physics step before."""
+        return self.values[24:36]
+
+    @property
+    def base_position(self) -> _Array:
+        """m, world."""
+        return self.values[36:39]
+
+    @property
+    def base_quaternion(self) -> _Array:
+        """Orientation, w x y z."""
+        return self.values[39:43]
+
+    @property
+    def base_velocity(self) -> _Array:
+        """m/s, world."""
+        return self.values[43:46]
+
+    @property
+    def base_turning(self) -> _Array:
+        """rad/s, in the base's frame."""
+        return self.values[46:49]
+
+    @property
+    def base_acceleration(self) -> _Array:
+        """m/s², world."""
+        return self.values[49:52]
+
 
 def rotation(quaternion: _Array) -> _Array:
     """Return the matrix of a unit quaternion; its columns are the base's axes in the world."""
-    w, x, y, z = quaternion
+    w, x, y, z = quaternion.tolist()
     return np.array(
         [
             [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
@@ -67,10 +86,8 @@ def between(first: Reading, second: Reading, elapsed: int) -> Reading:
     share = (elapsed - first.elapsed) / span if span else 1.0
     if share >= 1.0:
         return second
-    mixed = {
-        name: (1.0 - share) * getattr(first, name) + share * getattr(second, name)
-        for name in Reading._fields
-        if name not in ("elapsed", "feet", "body_touches")
-    }
-    mixed["base_quaternion"] /= np.linalg.norm(mixed["base_quaternion"])
-    return first._replace(elapsed=elapsed, **mixed)
+    if share <= 0.0:
+        return first
+    values = (1.0 - share) * first.values + share * second.values
+    values[39:43] /= np.linalg.norm(values[39:43])
+    return Reading(elapsed, values, first.feet, first.body_touches)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -18,42 +16,15 @@ from .estops import EstopBoard, StopLevel
 from .joint_mode import JointMode
 from .leases import LeaseBook
 from .link import StateLink
+from .modes import BehaviorFault, Mode, Motors
 from .motion import ARM_POSE, SIT_POSE, STAND_POSE, JointControl, Limp, Motion, Move
 from .physics import PHYSICS_STEP, SpotPhysics
 from .readings import Reading
 from .settings import PracticeSettings
 
-__all__ = ["BehaviorFault", "Mode", "Motors", "SimulatedSpot"]
+__all__ = ["SimulatedSpot"]
 
 _POWER_ON = SECOND
-
-
-class Motors(Enum):
-    """Motor power; the values end the names of ``MotorPowerState``."""
-
-    OFF = "OFF"
-    POWERING_ON = "POWERING_ON"
-    ON = "ON"
-
-
-class Mode(Enum):
-    """What the robot is doing."""
-
-    OFF = "off"
-    SIT = "sit"
-    STAND = "stand"
-    JOINT = "joint"
-    FAULT = "fault"
-
-
-@dataclass(frozen=True)
-class BehaviorFault:
-    """Something that must be cleared before the robot moves again."""
-
-    number: int
-    cause: str
-    """``unknown``, ``fall``, ``hardware`` or ``lease_timeout``."""
-    stamp: int
 
 
 class SimulatedSpot:

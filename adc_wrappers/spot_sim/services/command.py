@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from adc_wrappers.spot_sim.estops import StopLevel
-from adc_wrappers.spot_sim.robot import Mode, Motors, SimulatedSpot
+from adc_wrappers.spot_sim.modes import Mode, Motors
+from adc_wrappers.spot_sim.robot import SimulatedSpot
 from adc_wrappers.spot_sim.rpc import Service, Unary
 from adc_wrappers.spot_sim.wire import basic_command_pb2, robot_command_pb2
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from adc_wrappers.spot_sim.clock import SECOND
 from adc_wrappers.spot_sim.estops import EstopEndpoint, StopLevel
-from adc_wrappers.spot_sim.robot import Motors, SimulatedSpot
+from adc_wrappers.spot_sim.modes import Motors
+from adc_wrappers.spot_sim.robot import SimulatedSpot
 from adc_wrappers.spot_sim.rpc import Service, Unary
 from adc_wrappers.spot_sim.wire import estop_pb2, nanoseconds, set_time
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from adc_wrappers.spot_sim.estops import StopLevel
-from adc_wrappers.spot_sim.robot import Motors, SimulatedSpot
+from adc_wrappers.spot_sim.modes import Motors
+from adc_wrappers.spot_sim.robot import SimulatedSpot
 from adc_wrappers.spot_sim.rpc import Service, Unary
 from adc_wrappers.spot_sim.wire import power_pb2
 

@@ -1,7 +1,7 @@
 """The two streams: states out, joint commands in.
 
-They share their authorities with the services on request, and so the connection that a client has already: a first command
-that had to wait for a handshake would expire on its way.
+They share their authorities with the services on request, and so the connection that a client has already: a first
+command that had to wait for a handshake would expire on its way.
 """
 
 from __future__ import annotations
