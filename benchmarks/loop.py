@@ -3,8 +3,8 @@
     python benchmarks/loop.py            # print
     python benchmarks/loop.py --write    # and write benchmarks/loop.md
 
-The practice robot runs in its own process, over TLS, on the same computer. In real time the robot stands at stiff
-gains and the policy is asked at every step, so that nothing but time is measured. Guard limits on clocks are lifted:
+The practice robot runs in its own process, over TLS, on the same computer. The robot stands at stiff gains
+and the policy is asked at every step, so that nothing but time is measured. Guard limits on clocks are lifted:
 the share of commands that would have broken the robot's limits is reported instead. Load is made by busy processes, two
 per core; what else the computer does is reported as its load average.
 """
@@ -34,6 +34,7 @@ HERE = Path(__file__).parent
 POLICY = HERE.parent / "examples" / "policies" / "spot_handstand.onnx"
 PATIENT = replace(PRACTICE_LIMITS, state_age=30.0, policy_age=30.0, echo_lag=30.0)
 STILL = np.zeros(12, np.float32)
+STIFF = {"stiffness": 400.0, "damping": 5.0}
 
 
 def busy() -> None:
@@ -69,13 +70,12 @@ def env_on(robot: PracticeRobot, **settings: Any) -> Any:
 def measure_lockstep(steps: int) -> dict[str, float]:
     """Steps per second in lockstep, beside the plain simulator."""
     policy = load(POLICY)
-    gains = policy.metadata
     plain = make_env("spot-handstand", backend="mujoco", preset="cpu", randomize=False)
-    plain.actuator_backend.set_gains(np.atleast_2d(gains.simulated_stiffness), np.atleast_2d(gains.simulated_damping))
+    plain.actuator_backend.set_gains(np.full((1, 12), STIFF["stiffness"]), np.full((1, 12), STIFF["damping"]))
     plain_rate, _, _ = _rate(plain, policy, steps)
     plain.close()
     with PracticeRobot(clock="lockstep") as robot:
-        env = env_on(robot, stiffness=gains.simulated_stiffness, damping=gains.simulated_damping)
+        env = env_on(robot, **STIFF)
         try:
             rate, times, cpu = _rate(env, policy, steps)
         finally:
@@ -96,7 +96,8 @@ def _rate(env: Any, policy: Any, steps: int) -> tuple[float, np.ndarray, float]:
     used = time.process_time()
     for _ in range(steps):
         begin = time.perf_counter()
-        observation, _, terminated, truncated, info = env.step(policy(observation))
+        policy(observation)
+        observation, _, terminated, truncated, info = env.step(STILL)
         times.append(time.perf_counter() - begin)
         if terminated or truncated:
             raise RuntimeError(f"the episode ended: {info}")
@@ -107,7 +108,7 @@ def measure_realtime(steps: int) -> dict[str, float]:
     """Jitter and delays in real time."""
     policy = load(POLICY)
     with PracticeRobot(clock="realtime") as robot:
-        env = env_on(robot, stiffness=400.0, damping=5.0)
+        env = env_on(robot, **STIFF)
         backend = env.actuator_backend
         stamps, moments = [], []
         try:
