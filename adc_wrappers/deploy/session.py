@@ -136,7 +136,7 @@ class Deployer:
                 self._env.actuator_backend.stop()
         finally:
             self._ears.recorder = None
-            recorder.close({"mode": "not finished"} if outcome is None else outcome.to_dict())
+            recorder.close(None if outcome is None else outcome.to_dict())
         return recorder.folder, outcome
 
     def _with_delays(self, outcome: TrialOutcome) -> TrialOutcome:
