@@ -126,9 +126,7 @@ def test_no_thread_of_the_robot_outlives_it(tmp_path):
     left = [thread for thread in threading.enumerate() if thread.name.startswith(ours)]
     for thread in left:  # what reads a stream ends when gRPC has told it that the stream is over
         thread.join(60.0)
-    client.exits.pop_all()  # its robot is gone: nothing to return or to stop but its own threads
-    client.outgoing.put(None)
-    client.reader.join()
+    client.close()  # its robot is gone; the SDK only logs that it cannot return the lease
     assert not any(thread.is_alive() for thread in left)
 
 
@@ -234,6 +232,22 @@ def test_real_time_streams_333_states_per_second_of_the_robots_clock(tmp_path):
     robot.close()
     gaps = np.diff(stamps)
     assert np.median(gaps) == 3_000_000 and (gaps > 0).all()
+
+
+def test_a_real_time_session_with_slack(tmp_path):
+    """Commands may be as late as they like: nothing here depends on the speed of the computer."""
+    robot = LocalRobot(tmp_path, clock="realtime", expiry_slack=300.0)
+    client = Client(robot).drive()
+    for _ in range(20):
+        assert client.step(ttl=5.0) is not None
+    assert robot.status()["mode"] == "joint"
+    client.outgoing.put(None)
+    assert client.ending() == OK
+    assert robot.status()["mode"] == "stand"
+    client.robot.power_off(cut_immediately=False, timeout_sec=120, update_frequency=5)
+    assert robot.status()["motors"] == "off"
+    client.close()
+    robot.close()
 
 
 def test_an_expiry_slack_lets_late_commands_act(tmp_path):
