@@ -155,6 +155,11 @@ def make_env(
         raise ValueError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, spec.backends)}")
     if num_envs is not None and num_envs < 1:
         raise ValueError(f"num_envs: expected None or at least 1, got {num_envs}.")
+    if chosen == "spot" and num_envs is not None:
+        raise ValueError(
+            f"a robot is one env, and does not reset by itself; got num_envs={num_envs}: leave num_envs out for the "
+            "backend 'spot'."
+        )
     own, robot = spec.split_settings(chosen, settings)
     built = spec.build_settings(own)
     factory = getattr(importlib.import_module(spec.module), spec.factory)
@@ -163,7 +168,7 @@ def make_env(
         if chosen == "spot":
             env.spec = EnvSpec(spec.gymnasium_id, nondeterministic=True)
         return env
-    return TaskVectorEnv(factory(chosen, num_envs, built, **robot), render_mode)
+    return TaskVectorEnv(factory(chosen, num_envs, built), render_mode)
 
 
 def register_gymnasium_ids() -> None:
