@@ -29,7 +29,7 @@ class GuardWrapper(gym.Wrapper[Any, Any, Any, Any]):
         >>> from adc_wrappers import make_env
         >>> env = GuardWrapper(make_env("spot-handstand", backend="mujoco", randomize=False))
         >>> _ = env.reset(seed=0)
-        >>> env.step(env.action_space.high)[4]["guard"]["check"]
+        >>> env.step(0.5 * env.action_space.high)[4]["guard"]["check"]
         'slew'
     """
 

@@ -174,6 +174,11 @@ def make_env(
         raise ValueError(f"num_envs: expected None or at least 1, got {num_envs}.")
     if chosen in spec.native:
         return _make_native(spec, chosen, num_envs, render_mode, early_termination, settings)
+    if chosen == "spot" and num_envs is not None:
+        raise ValueError(
+            f"a robot is one env, and does not reset by itself; got num_envs={num_envs}: leave num_envs out for the "
+            "backend 'spot'."
+        )
     own, robot = spec.split_settings(chosen, settings)
     built = spec.build_settings(own)
     factory = getattr(importlib.import_module(spec.module), spec.factory)
@@ -200,6 +205,7 @@ def _make_native(
     module, function = spec.native[backend].split(":")
     count = {} if num_envs is None else {"num_envs": num_envs}
     return getattr(importlib.import_module(module), function)(**count, render_mode=render_mode, **settings)
+    return TaskVectorEnv(factory(chosen, num_envs, built), render_mode)
 
 
 def register_gymnasium_ids() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,13 @@ def nothing_left():
 def still_action() -> np.ndarray:
     """The action whose targets are the nominal pose."""
     return np.zeros(12, np.float32)
+
+
+def streams_closed(robot: Any) -> bool:
+    """Whether the robot has seen our streams end; it may take a moment to notice."""
+    deadline = time.monotonic() + 30.0
+    while robot.status()["streams"] != {"state": 0, "command": 0}:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

@@ -132,9 +132,9 @@ def test_trials_are_summed_up_side_by_side(tmp_path, capsys):
         record(tmp_path / f"p{i}", "practice robot", time_to_stance=1.0 + 0.1 * i, attempts=1 + i % 2)
     record(tmp_path / "p9", "practice robot", success=False, mode="guard: lean", time_to_stance=None, longest_hold=0.0)
     record(tmp_path / "s0", "simulation")
-    TrialRecorder(
-        tmp_path / "cut", joints=["a"], stiffness=[1.0], damping=[1.0], source="robot", metadata={}
-    )._tables.close()
+    TrialRecorder(tmp_path / "cut", joints=["a"], stiffness=[1.0], damping=[1.0], source="robot", metadata={}).close(
+        None
+    )
     found, problems = find_trials([tmp_path])
     assert len(found) == 11 and len(problems) == 1 and "not finished" in problems[0]
     summary = summarize([trial for trial in found if trial.source == "practice robot"])

@@ -147,3 +147,9 @@ def test_rsl_rl_handstand(tmp_path):
     assert 40.0 < stiffness <= 60.0
     assert re.search(r"[\d.]+% of the time is spent in the handstand", out)
     assert list((tmp_path / "runs" / "rsl_rl_handstand").glob("model_*.pt"))
+
+
+@pytest.mark.slow
+def test_spot_rollout(tmp_path):
+    pytest.importorskip("bosdyn.client")
+    assert "in the stance" in run("spot_rollout.py", "--steps", 45, cwd=tmp_path)

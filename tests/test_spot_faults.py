@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("bosdyn.client")
 
-from spot_robot_helpers import nothing_left, spot_env, still_action
+from spot_robot_helpers import nothing_left, spot_env, still_action, streams_closed
 
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.spot_sim import PracticeRobot
@@ -58,7 +58,6 @@ def test_a_fault_while_driving_ends_safely(fault, parameters, checks, outcome):
             guard = info["guard"]
             assert guard["check"] in checks, guard
             assert guard["fallback"] == outcome, guard
-            assert robot.status()["streams"]["command"] == 0
             assert robot.status()["mode"] in {"standing": ("stand",), "motors off": ("off",)}.get(
                 outcome, ("stand", "off")
             )
@@ -69,7 +68,7 @@ def test_a_fault_while_driving_ends_safely(fault, parameters, checks, outcome):
             assert list(status["leases"].values()) != [] and status["mode"] != "joint"
         else:
             assert status["motors"] == "off" and status["leases"] == {}
-        assert status["streams"] == {"state": 0, "command": 0}
+        assert streams_closed(robot)
 
 
 def _until_stopped(env):
@@ -130,6 +129,23 @@ def test_motors_that_are_not_confirmed_off_are_said_so():
         assert robot.status()["leases"] == {}
 
 
+@pytest.mark.slow
+def test_a_robot_that_vanishes_is_said_to_be_unconfirmed():
+    """Its process dies: nobody can know what its motors do, and close() says so."""
+    with nothing_left():
+        robot = PracticeRobot(clock="lockstep")
+        env = spot_env(robot, patience=10.0)
+        try:
+            env.reset(seed=0)
+            robot.close()
+            info = _until_stopped(env)
+            assert info["guard"]["check"] in ("stream", "contact")
+            assert "press the E-stop" in info["guard"]["fallback"]
+        finally:
+            with pytest.raises(BackendError, match="not confirmed off, press the E-stop"):
+                env.close()
+
+
 SCRIPT = """
 import sys, numpy as np
 sys.path[:0] = [{root!r}, {tests!r}]
@@ -168,7 +184,7 @@ def test_ctrl_c_at_any_moment_ends_with_motors_off(line, wait):
         assert robot.password not in errors
         status = robot.status()
         assert status["motors"] == "off" and status["leases"] == {}, errors
-        assert status["streams"] == {"state": 0, "command": 0}
+        assert streams_closed(robot)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from gymnasium.utils.env_checker import check_env
 
 pytest.importorskip("bosdyn.client")
 
-from spot_robot_helpers import POLICY, Notes, connection, nothing_left, spot_env, still_action
+from spot_robot_helpers import POLICY, Notes, connection, nothing_left, spot_env, still_action, streams_closed
 
 from adc_wrappers import ActuatorCurriculumWrapper, make_env
 from adc_wrappers.backends.base import RobotParameters, RobotStart
@@ -46,17 +46,18 @@ def test_a_whole_session_from_login_to_confirmed_power_off(robot):
         env.close()
     status = robot.status()
     assert status["motors"] == "off" and status["leases"] == {}
-    assert status["streams"] == {"state": 0, "command": 0}
+    assert streams_closed(robot)
     assert notes.names() == ["armed", "joint control", "policy", "closed"]
     assert notes.events[-1][1] == {"motors": "confirmed off"} and notes.states > 10
     env.close()  # twice does nothing
 
 
-TOLERANCE = 2e-3
-"""Largest difference of any of the 45 numbers over 40 steps (0.8 s: the whole swing up). Messages hold joint positions,
+TOLERANCE = 1e-4
+"""Largest difference of any of the 45 numbers over 60 steps (1.2 s: the whole swing up). Messages hold joint positions,
 velocities and targets in single precision, and contact makes small differences grow."""
 
 
+@pytest.mark.slow
 def test_a_rollout_equals_the_same_rollout_in_the_plain_simulator(fresh_robot):
     policy = load(POLICY)
     env = spot_env(fresh_robot)
@@ -69,7 +70,7 @@ def test_a_rollout_equals_the_same_rollout_in_the_plain_simulator(fresh_robot):
         plain.actuator_backend.reset(_true_start(fresh_robot, env.actuator_backend.state()))
         assert np.abs(plain.task.observe()[0] - observation).max() < 1e-6
         differences = []
-        for _ in range(40):
+        for _ in range(60):
             action = policy(observation)
             observation, _, terminated, _, _ = env.step(action)
             expected, _, fallen, _, _ = plain.step(action)
@@ -97,6 +98,7 @@ def _as_start(state):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_shipped_policy_reaches_the_handstand(fresh_robot):
     policy = load(POLICY)
     env = spot_env(fresh_robot)
@@ -113,6 +115,7 @@ def test_the_shipped_policy_reaches_the_handstand(fresh_robot):
     assert fresh_robot.status()["motors"] == "off" and fresh_robot.status()["leases"] == {}
 
 
+@pytest.mark.slow
 def test_gymnasiums_checker_passes(fresh_robot):
     env = spot_env(fresh_robot, action_scale=0.2)  # random actions of full size may topple it
     try:
@@ -147,12 +150,13 @@ def test_what_a_robot_cannot_do_is_refused(robot):
 def test_randomization_is_off_and_asking_for_it_is_refused(robot):
     with pytest.raises(BackendError, match="cannot be randomized"):
         spot_env(robot, randomize=True)
-    with pytest.raises(BackendError, match="num_envs=1"):
-        make_env("spot-handstand", backend="spot", num_envs=2, **connection(robot))
+    with pytest.raises(ValueError, match="leave num_envs out"):
+        make_env("spot-handstand", backend="spot", num_envs=1, **connection(robot))
     with pytest.raises(BackendError, match="hostname"):
         make_env("spot-handstand", backend="spot")
 
 
+@pytest.mark.slow
 def test_two_clients_cannot_both_drive(robot):
     first, second = spot_env(robot), spot_env(robot)
     try:

@@ -72,7 +72,7 @@ class Deploy:
     """Seconds after which it is pushed."""
 
     trials: int = 1
-    """How many trials; each is confirmed on its own."""
+    """How many trials; each connects, checks and is confirmed on its own."""
 
     seed: int = 0
     """Seed of the first trial."""
@@ -90,8 +90,11 @@ class Deploy:
         self._check()
         console = Console(highlight=False, soft_wrap=True)
         policy = load(self.policy)
-        with self._target(policy) as (target, robot):
-            return _deploy(self, policy, target, robot, console)
+        codes = []
+        for number in range(self.trials):
+            with self._target(policy) as (target, robot):
+                codes.append(_deploy(self, policy, target, robot, console, self.seed + number))
+        return max(codes)
 
     def _check(self) -> None:
         from adc_wrappers.backends.spot.settings import is_loopback
@@ -148,36 +151,34 @@ class Deploy:
         )
 
 
-def _deploy(options: Deploy, policy: Any, target: dict[str, Any], robot: Any, console: Console) -> int:
+def _deploy(options: Deploy, policy: Any, target: dict[str, Any], robot: Any, console: Console, seed: int) -> int:
+    """Run one trial: connect, preflight, confirm, drive, confirm that motors are off."""
     from adc_wrappers.deploy.session import Deployer
 
-    deployer = Deployer(policy, options.policy, target, out=options.out, command=_command_line())
-    with deployer:
+    with Deployer(policy, options.policy, target, out=options.out, command=_command_line()) as deployer:
         report = deployer.preflight()
         if report is not None:
             console.print(_table(report))
             if not report.ok:
                 console.print("preflight: not ready; nothing was moved.")
                 return 1
-        good = True
-        for number in range(options.trials):
-            if not options.simulation and not options.shadow and not _confirmed(options, console):
-                console.print("not confirmed; nothing was moved.")
-                return 1
-            folder, outcome = deployer.trial(
-                seed=options.seed + number,
-                seconds=options.seconds,
-                push_at=options.push_at if options.push is not None else None,
-                push=lambda: robot.inject("push", speed=options.push),
-            )
-            good &= outcome.guard is None
-            console.print(f"{outcome.mode}: {outcome.seconds:.2f} s, {outcome.longest_hold:.2f} s held at longest")
-            if outcome.guard is not None:
-                console.print(f"guard: {outcome.guard['reason']}; then: {outcome.guard['fallback']}", markup=False)
-            console.print(f"trial {folder}")
-    if not options.simulation and not options.shadow:
-        console.print("motors confirmed off" if deployer.motors_off else "motors: see the last event of the trial")
-    return 0 if good else 1
+        driven = not options.simulation and not options.shadow
+        if driven and not _confirmed(options, console):
+            console.print("not confirmed; nothing was moved.")
+            return 1
+        folder, outcome = deployer.trial(
+            seed=seed,
+            seconds=options.seconds,
+            push_at=None if options.push is None else options.push_at,
+            push=lambda: robot.inject("push", speed=options.push),
+        )
+        console.print(f"{outcome.mode}: {outcome.seconds:.2f} s, {outcome.longest_hold:.2f} s held at longest")
+        if outcome.guard is not None:
+            console.print(f"guard: {outcome.guard['reason']}; then: {outcome.guard['fallback']}", markup=False)
+        console.print(f"trial {folder}")
+    if driven:
+        console.print("motors confirmed off" if deployer.motors_off else "motors: left to the owner of the lease")
+    return 0 if outcome.guard is None else 1
 
 
 def _table(report: Any) -> Table:

@@ -73,6 +73,8 @@ def _table(summaries: dict[str, dict[str, Any]]) -> Table:
         "how they ended": lambda s: ", ".join(f"{mode} {count}" for mode, count in s["modes"].items()),
         "loop period, ms": lambda s: _percentiles(s["timing"], "period"),
         "policy, ms": lambda s: _percentiles(s["timing"], "inference"),
+        "state to command, ms": lambda s: _percentiles(s["timing"], "state_to_command"),
+        "command to echo, ms": lambda s: _percentiles(s["timing"], "command_to_echo"),
     }
     for name, show in rows.items():
         table.add_row(name, *(show(summary) for summary in summaries.values()))

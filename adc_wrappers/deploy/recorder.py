@@ -106,12 +106,13 @@ class TrialRecorder:
                     self._targets.popitem(last=False)
 
     def event(self, name: str, details: Mapping[str, Any]) -> None:
-        """Take note of an event."""
+        """Take note of an event; its own ``time`` is the robot's."""
+        told = {"robot_time" if key == "time" else key: value for key, value in details.items()}
         with self._lock:
-            self.events.append({"time": round(time.monotonic() - self._begin, 4), "event": name, **details})
+            self.events.append({"time": round(time.monotonic() - self._begin, 4), "event": name, **told})
             if name == "policy":
                 self._policy_drives = True
-            elif name in ("guard", "armed", "closed"):
+            elif name in ("guard", "stopped", "armed", "closed"):
                 self._policy_drives = False
                 self._targets.clear()
 
@@ -122,13 +123,13 @@ class TrialRecorder:
             self._tables.declare("steps", self.folder / "steps.csv", self._step_columns)
         self._tables.write("steps", [values[name] for name in self._step_columns])
 
-    def close(self, outcome: Mapping[str, Any]) -> Path:
-        """Write everything and return the path of ``trial.json``."""
+    def close(self, outcome: Mapping[str, Any] | None) -> Path:
+        """Write everything and return the path of ``trial.json``; without an outcome the trial was not finished."""
         self._tables.close()
         if (self.folder / "states.csv").exists():
             names = ("joints", "commanded", "source")
             write_json(self.folder / "states.json", {name: self._metadata[name] for name in names})
-        return self._write_metadata({"outcome": dict(outcome), "events": self.events})
+        return self._write_metadata({"outcome": None if outcome is None else dict(outcome), "events": self.events})
 
     def _write_metadata(self, more: Mapping[str, Any]) -> Path:
         path = self.folder / "trial.json"

@@ -13,7 +13,7 @@ from adc_wrappers.envs.deployment import Deployment
 
 from .recorder import TrialRecorder
 
-__all__ = ["PushWatch", "TrialOutcome", "check_deployment", "run_trial"]
+__all__ = ["PushWatch", "TrialOutcome", "check_deployment", "percentiles", "run_trial"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class TrialOutcome:
     """Why the guard ended it."""
 
     timing: dict[str, float] = field(default_factory=dict)
-    """Percentiles of the loop's period and of the policy's own time, ms, on the host's clock."""
+    """Percentiles of the period, of the policy's own time and of the streams' delays, ms, on the host's clock."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for ``trial.json``."""
@@ -204,11 +204,12 @@ class _Book:
             time_to_stance=None if self._first is None else round(self._first * seconds, 4),
             stance_seconds=round(self._held * seconds, 4), longest_hold=round(self._longest * seconds, 4),
             attempts=attempts, return_=self._return, guard=guard,
-            timing={**_percentiles("period", self._periods[1:]), **_percentiles("inference", self._inference)},
+            timing={**percentiles("period", self._periods[1:]), **percentiles("inference", self._inference)},
         )  # fmt: skip
 
 
-def _percentiles(name: str, values: list[float]) -> dict[str, float]:
+def percentiles(name: str, values: list[float]) -> dict[str, float]:
+    """Return p50, p95, p99 and the largest of some seconds, ms, as ``name_p50_ms`` and so on; nothing of nothing."""
     if not values:
         return {}
     ends = (50, 95, 99, 100)

@@ -6,7 +6,7 @@ import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +16,11 @@ import numpy as np
 
 from adc_wrappers.backends.guard import GuardLimits
 from adc_wrappers.envs.registry import make_env
+from adc_wrappers.runs.folder import source_commit
 
 from .preflight import PreflightReport, preflight, robot_identity
 from .recorder import TrialRecorder
-from .running import PushWatch, TrialOutcome, check_deployment, run_trial
+from .running import PushWatch, TrialOutcome, check_deployment, percentiles, run_trial
 from .trials import RECOVERY_SECONDS
 
 __all__ = ["Deployer"]
@@ -130,12 +131,18 @@ class Deployer:
             )  # fmt: skip
             if watch is not None:
                 watch.finish()
-            if self._robot and not self._env.actuator_backend.settings.shadow:
+            if self._robot:
+                outcome = self._with_delays(outcome)
                 self._env.actuator_backend.stop()
         finally:
             self._ears.recorder = None
-            recorder.close({"mode": "not finished"} if outcome is None else outcome.to_dict())
+            recorder.close(None if outcome is None else outcome.to_dict())
         return recorder.folder, outcome
+
+    def _with_delays(self, outcome: TrialOutcome) -> TrialOutcome:
+        delays = self._env.actuator_backend.delays()
+        found = {key: value for name, values in delays.items() for key, value in percentiles(name, values).items()}
+        return replace(outcome, timing={**outcome.timing, **found})
 
     def _recorder(self, seed: int) -> TrialRecorder:
         metadata = self._policy.metadata
@@ -164,6 +171,7 @@ class Deployer:
             "seed": seed,
             "command": self._command,
             "versions": _versions(),
+            "commit": source_commit(),
         }
         if self._robot:
             backend = self._env.actuator_backend

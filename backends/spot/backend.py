@@ -288,7 +288,7 @@ class SpotRobotBackend(RobotBackend):
         with uninterrupted():
             driver = self._driver
             if isinstance(driver, JointDriver) and driver.incident is None:
-                driver.halt(self.guard.breach("stopped", why))
+                driver.halt(self.guard.breach("stopped", why, self._newest().stamp))
             self._end_driver()
 
     def _end_driver(self) -> None:
@@ -323,10 +323,15 @@ class SpotRobotBackend(RobotBackend):
         if self.session.confirm_lease() is not None:
             with suppress(BackendError):
                 self.session.log_in_again()
-            lost = self.session.confirm_lease()
-            if lost is not None:
-                self._tell("closed", {"motors": "not ours: " + lost})
-                return
-        if not self.session.health().motors_off:
+        lost = self.session.confirm_lease()
+        try:
+            off = self.session.health().motors_off
+        except BackendError as error:
+            self._tell("closed", {"motors": "not confirmed off"})
+            raise BackendError(f"motors are not confirmed off, press the E-stop: {error}") from error
+        if not off and lost is not None:
+            self._tell("closed", {"motors": f"left to the owner of the lease: {lost}"})
+            return
+        if not off:
             self.session.power_off()
         self._tell("closed", {"motors": "confirmed off"})

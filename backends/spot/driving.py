@@ -106,14 +106,14 @@ class JointDriver:
         self._holding_since = time.monotonic()
         self._sender.start(command)
         self._sender.sent.wait(self._settings.patience)
-        self._session.activate()
-        self._await_echo(command)
-        self._tell("joint control", {"key": command.key})
         if self._timed:
             self._watchers = [
                 Repeater("spot watchdog", WATCH_PERIOD, self._watch),
                 Repeater("spot health", HEALTH_PERIOD, self._watch_health),
             ]
+        self._session.activate()
+        self._await_echo(command)
+        self._tell("joint control", {"key": command.key})
 
     def _await_echo(self, command: JointCommand) -> None:
         """Let nothing follow before the robot has shown that it hears us."""
@@ -121,6 +121,7 @@ class JointDriver:
         if heard is None or self._sender.ended is not None:
             self.halt(self._why_no_state(command))
             return
+        self._sender.heard = True
         self.sample = heard
         self._due = heard.stamp
 
@@ -261,7 +262,7 @@ class JointDriver:
         outcome = "NOT CONFIRMED, press the E-stop: the fall-back did not end"
         try:
             self._sender.stop()
-            self._tell("guard", breach.to_dict())
+            self._tell("stopped" if breach.check == "stopped" else "guard", breach.to_dict())
             outcome = self._fallback.act(breach, self._newest())
         finally:
             self.incident = {**breach.to_dict(), "fallback": outcome}

@@ -18,6 +18,10 @@ _Array = NDArray[np.float64]
 
 WEIGHT: Final = SPOT.total_mass * 9.81
 LINK_FORCE: Final = 10.0
+GROUND_SHARE: Final = 0.05
+"""Share of the way that the ground's height moves to the lowest touching foot at every policy step: odometry drifts
+slowly, and a foot that has just left the ground may still count as touching."""
+
 TOUCHING: Final = 0.004
 """Metres above the ground below which a link other than a foot counts as touching."""
 
@@ -53,17 +57,24 @@ class StateEstimator:
 
     def __init__(self) -> None:
         self._ground: float | None = None
+        self._known: tuple[StateSample, RobotState] | None = None
 
     def state(self, sample: StateSample) -> RobotState:
-        """Return a state of one robot."""
+        """Return a state of one robot; worked out once per sample."""
+        if self._known is None or self._known[0] is not sample:
+            self._known = (sample, self._work_out(sample))
+        return self._known[1]
+
+    def _work_out(self, sample: StateSample) -> RobotState:
         rotation = _rotation(sample.base_quaternion)
         poses = link_poses(sample.position)
         feet = np.stack([poses[name][:3, 3] for name in FOOT_NAMES]) @ rotation.T + sample.base_position
         low = feet[:, 2] - FOOT_RADIUS
-        if sample.contacts.any():
-            self._ground = float(low[sample.contacts].min())
-        elif self._ground is None:
-            self._ground = float(low.min())
+        touched = float(low[sample.contacts].min()) if sample.contacts.any() else None
+        if self._ground is None:
+            self._ground = float(low.min()) if touched is None else touched
+        elif touched is not None:
+            self._ground += GROUND_SHARE * (touched - self._ground)
         forces = np.zeros((1, len(LINK_NAMES)))
         forces[0, _FEET] = np.where(sample.contacts, WEIGHT / max(1, int(sample.contacts.sum())), 0.0)
         for index, name, points, radius in _SHAPES:

@@ -15,6 +15,9 @@ from .sdk import grpc, robot_command_pb2
 __all__ = ["CommandSender"]
 
 _KEPT = 20_000
+_BACKLOG = 0.02
+"""Seconds of waiting for an echo beyond which nothing is sent again: what a busy robot or network has not taken yet
+would queue up in front of the next command."""
 
 
 class CommandSender:
@@ -59,6 +62,8 @@ class CommandSender:
         """Why the stream has ended; None while it runs."""
         self.sent = threading.Event()
         """Set once the first message has been handed over."""
+        self.heard = False
+        """Whether the robot is known to acknowledge; before joint control it need not."""
         self.messages = 0
         """Messages handed over."""
         self.latencies: deque[float] = deque(maxlen=_KEPT)
@@ -94,7 +99,7 @@ class CommandSender:
     def echo_lag(self) -> float:
         """Return for how long the oldest command has waited to be acknowledged, s."""
         with self._changed:
-            if not self._unacknowledged or self._period is None:
+            if not self._unacknowledged or self._period is None or not self.heard:
                 return 0.0
             return time.monotonic() - next(iter(self._unacknowledged.values()))
 
@@ -136,7 +141,7 @@ class CommandSender:
                 continue
             now = self._robot_now()
             end_time = min(now + self._time_to_live, command.source + self._life)
-            if end_time <= now:
+            if end_time <= now or (not fresh and self.echo_lag() > _BACKLOG):
                 continue
             if fresh:
                 with self._changed:

@@ -14,12 +14,12 @@ from adc_wrappers.core.errors import BackendError
 from . import sdk
 from .credentials import ask_credentials
 from .health import Health, read_health
+from .repeating import uninterrupted
 from .settings import SpotRobotSettings
 
 __all__ = ["SpotSession"]
 
 CLIENT_NAME = "adc-wrappers"
-RPC_TIMEOUT = 30.0
 LEASE_INTERVAL = 0.5
 POLL = 0.1
 
@@ -80,7 +80,7 @@ class SpotSession:
     def log_in_again(self) -> None:
         """Log in, or anew after the robot has declared our token void."""
         with explained(f"the login of {self._credentials[0]!r}"):
-            self._robot.authenticate(*self._credentials, timeout=RPC_TIMEOUT)
+            self._robot.authenticate(*self._credentials, timeout=self._settings.patience)
 
     def client(self, kind: Any) -> Any:
         """Return a client of the SDK by its class."""
@@ -90,7 +90,7 @@ class SpotSession:
     def health(self) -> Health:
         """Ask for power, E-stop, battery and faults."""
         with explained("reading the robot's state"):
-            return read_health(self.client(sdk.RobotStateClient).get_robot_state(timeout=RPC_TIMEOUT))
+            return read_health(self.client(sdk.RobotStateClient).get_robot_state(timeout=self._settings.patience))
 
     def licensed(self) -> bool:
         """Whether the robot has the licence for joint control; True if it is not to be asked for."""
@@ -98,7 +98,7 @@ class SpotSession:
         if code is None:
             return True
         with explained("asking for the licence"):
-            answer = self.client(sdk.LicenseClient).get_feature_enabled([code], timeout=RPC_TIMEOUT)
+            answer = self.client(sdk.LicenseClient).get_feature_enabled([code], timeout=self._settings.patience)
         return bool(answer.get(code, False))
 
     def clock_skew(self) -> float:
@@ -128,7 +128,7 @@ class SpotSession:
     def arm(self) -> None:
         """Take the lease, if nobody has it, and power the motors on."""
         if self._lease is None:
-            with explained("taking the lease"):
+            with uninterrupted(), explained("taking the lease"):
                 try:
                     self._lease = sdk.LeaseKeepAlive(
                         self.client(sdk.LeaseClient), must_acquire=True, return_at_exit=True, warnings=False,
@@ -156,7 +156,7 @@ class SpotSession:
             return "the lease was never taken"
         client = self.client(sdk.LeaseClient)
         try:
-            client.retain_lease(client.lease_wallet.get_lease("body"), timeout=RPC_TIMEOUT)
+            client.retain_lease(client.lease_wallet.get_lease("body"), timeout=self._settings.patience)
         except (sdk.SdkError, sdk.grpc.RpcError) as error:
             return f"{type(error).__name__} {error}".split("\n")[0]
         return None
@@ -172,7 +172,7 @@ class SpotSession:
         """Switch to joint control; returns the command's id."""
         with explained("switching to joint control"):
             command = sdk.RobotCommandBuilder.joint_command()
-            return int(self.client(sdk.RobotCommandClient).robot_command(command, timeout=RPC_TIMEOUT))
+            return int(self.client(sdk.RobotCommandClient).robot_command(command, timeout=self._settings.patience))
 
     def power_off(self) -> None:
         """Let the robot sit and power off, and wait until its motors are confirmed off.
@@ -182,7 +182,7 @@ class SpotSession:
         """
         with explained("safe power off"):
             command = sdk.RobotCommandBuilder.safe_power_off_command()
-            self.client(sdk.RobotCommandClient).robot_command(command, timeout=RPC_TIMEOUT)
+            self.client(sdk.RobotCommandClient).robot_command(command, timeout=self._settings.patience)
         self.confirm_off()
 
     def confirm_off(self) -> None:

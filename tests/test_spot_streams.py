@@ -1,0 +1,207 @@
+"""The two streams without a network: when commands end, what is never sent, which states are never used."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("bosdyn.client")
+
+from bosdyn.api import robot_command_pb2
+from spot_helpers import make_state
+from test_spot_messages import command, message
+
+from adc_wrappers.backends.spot.joints import JointOrder
+from adc_wrappers.backends.spot.messages import seconds
+from adc_wrappers.backends.spot.receiving import StateReceiver
+from adc_wrappers.backends.spot.repeating import Repeater, uninterrupted
+from adc_wrappers.backends.spot.sending import CommandSender
+
+
+class Commands:
+    """A robot that takes messages until it is told to close the stream."""
+
+    def __init__(self):
+        self.messages = queue.Queue()
+        self.closing = threading.Event()
+
+    def send_joint_control_commands(self, requests):
+        for request in requests:
+            self.messages.put(request.joint_command)
+            if self.closing.is_set():
+                break
+        status = robot_command_pb2.JointControlStreamResponse.STATUS_INACTIVE
+        return robot_command_pb2.JointControlStreamResponse(status=status, message="not in joint control")
+
+
+def sender(robot, now, *, period=0.002, time_to_live=0.05, life=0.08):
+    return CommandSender(
+        robot, JointOrder(), now, period=period, time_to_live=time_to_live, life=life, client_name="me",
+        velocity_limit=20.0,
+    )  # fmt: skip
+
+
+def test_sending_again_cannot_make_old_data_young():
+    clock = [100.0]
+    robot = Commands()
+    sending = sender(robot, lambda: clock[0])
+    sending.start(command(source=100.0))
+    assert seconds(robot.messages.get(timeout=30).end_time) == pytest.approx(100.05)
+    clock[0] = 100.06
+    deadline = time.monotonic() + 30
+    while (end := seconds(robot.messages.get(timeout=30).end_time)) < 100.079 and time.monotonic() < deadline:
+        assert end <= 100.11
+    assert end == pytest.approx(100.08)  # not 100.11: the state is too old by then
+    clock[0] = 100.09
+    time.sleep(0.05)
+    while not robot.messages.empty():
+        robot.messages.get()
+    time.sleep(0.05)
+    assert robot.messages.empty()  # too old: nothing is sent any more
+    sending.put(command(key=4, source=100.09))
+    assert robot.messages.get(timeout=30).user_command_key == 4
+    sending.stop()
+    assert sending.ended is not None and "INACTIVE" in sending.ended
+
+
+def test_in_lockstep_every_command_is_sent_once():
+    robot = Commands()
+    sending = sender(robot, lambda: 100.0, period=None)
+    sending.start(command(key=1))
+    assert robot.messages.get(timeout=30).user_command_key == 1
+    sending.put(command(key=2))
+    assert robot.messages.get(timeout=30).user_command_key == 2
+    time.sleep(0.02)
+    assert robot.messages.empty()
+    sending.stop()
+
+
+def test_a_stream_that_the_robot_closes_says_why():
+    robot = Commands()
+    sending = sender(robot, lambda: 100.0)
+    robot.closing.set()
+    sending.start(command())
+    deadline = time.monotonic() + 30
+    while sending.ended is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "STATUS_INACTIVE not in joint control" in sending.ended
+    sending.stop()
+
+
+def test_the_echo_lag_counts_from_the_oldest_that_is_not_acknowledged():
+    robot = Commands()
+    sending = sender(robot, lambda: 100.0)
+    sending.start(command(key=5))
+    robot.messages.get(timeout=30)
+    assert sending.echo_lag() == 0.0  # not yet known to acknowledge
+    sending.heard = True
+    time.sleep(0.03)
+    assert sending.echo_lag() >= 0.03
+    sending.acknowledge(5, time.monotonic())
+    assert sending.echo_lag() == 0.0 and len(sending.echo_times) == 1
+    sending.stop()
+
+
+class States:
+    """A state stream that gives what it is fed."""
+
+    def __init__(self):
+        self.feed = queue.Queue()
+        self.state = make_state(touching=("fl_foot",))
+
+    def get_robot_state_stream(self):
+        return self
+
+    def cancel(self):
+        self.feed.put(None)
+
+    def say(self, stamp):
+        made = message(self.state)
+        made.joint_states.acquisition_timestamp.FromNanoseconds(round(stamp * 1e9))
+        self.feed.put(made)
+
+    def __iter__(self):
+        while (made := self.feed.get()) is not None:
+            yield made
+
+
+@pytest.fixture
+def states():
+    stream = States()
+    seen = []
+    receiver = StateReceiver(stream, JointOrder(), seen.append)
+    yield stream, receiver, seen
+    receiver.stop()
+
+
+def settle(receiver, stream, stamp):
+    stream.say(stamp)
+    receiver.wait(lambda sample: sample.stamp >= stamp, 30.0)
+
+
+def test_the_newest_state_is_kept(states):
+    stream, receiver, seen = states
+    for stamp in (10.0, 10.003, 10.006):
+        settle(receiver, stream, stamp)
+    assert receiver.latest.stamp == pytest.approx(10.006) and receiver.count == len(seen) == 3
+    assert receiver.problem is None and receiver.age() >= 0.0
+    assert receiver.robot_now >= 10.006
+
+
+def test_a_state_twice_is_used_once(states):
+    stream, receiver, seen = states
+    for stamp in (10.0, 10.0, 10.003):
+        settle(receiver, stream, stamp)
+    assert receiver.count == len(seen) == 2 and receiver.problem is None
+
+
+@pytest.mark.parametrize(("stamp", "check"), [(9.99, "order"), (5.0, "clock"), (13.0, "clock")])
+def test_a_state_from_another_time_is_a_problem(states, stamp, check):
+    stream, receiver, _ = states
+    settle(receiver, stream, 10.0)
+    stream.say(stamp)
+    assert receiver.wait(lambda sample: False, 5.0) is None
+    assert receiver.problem[0] == check
+    assert receiver.latest.stamp == pytest.approx(max(10.0, stamp))  # an older one is never used
+
+
+def test_a_late_state_is_old_even_when_it_has_just_come(states):
+    stream, receiver, _ = states
+    settle(receiver, stream, 10.0)
+    time.sleep(0.2)
+    settle(receiver, stream, 10.003)  # 200 ms after the first, made 3 ms after it
+    assert receiver.age() > 0.15
+
+
+def test_a_stream_that_ends_is_a_problem(states):
+    stream, receiver, _ = states
+    settle(receiver, stream, 10.0)
+    stream.feed.put(None)
+    receiver.wait(lambda sample: False, 1.0)
+    assert receiver.problem == ("stream", "the robot closed the state stream")
+
+
+def test_a_repeater_ends_when_told_and_by_itself():
+    calls = []
+    repeater = Repeater("test", 0.001, lambda: calls.append(1) or len(calls) < 3)
+    deadline = time.monotonic() + 30
+    while len(calls) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    repeater.stop()
+    assert len(calls) == 3
+
+
+def test_ctrl_c_waits_for_the_block():
+    import os
+    import signal
+
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        done.append(np.pi)
+    assert done
