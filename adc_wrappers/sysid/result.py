@@ -262,8 +262,8 @@ def _mismatch(problem: Problem, predicted: Prediction) -> Iterator[str]:
     alike = float(np.sum(before * after) / max(np.sum(errors**2), 1e-300))
     if alike > _MISMATCH:
         yield (
-            f"the errors that are left are not noise (each is like the one before it, correlation {alike:.2f}): the model "
-            "differs from the robot, and the intervals, which count noise only, are too narrow."
+            f"the errors that are left are not noise (each is like the one before it, correlation {alike:.2f}): the "
+            "model differs from the robot, and the intervals, which count noise only, are too narrow."
         )
 
 
