@@ -46,7 +46,7 @@ class Information:
 
 
 def linearize(residuals: _Residuals, point: _Array) -> tuple[_Array, _Array]:
-    """Return the scaled errors at a point of the unit cube and their derivative, ``(dimension, rows, channels, joints)``.
+    """Return the scaled errors at a point of the unit cube, and their derivative by each of its numbers.
 
     Central differences, one-sided at a bound, in one batch.
     """
