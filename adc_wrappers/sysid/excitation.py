@@ -119,7 +119,7 @@ def record(
         on_step: Called after every policy step.
 
     Raises:
-        BackendError: The robot's state is not finite.
+        BackendError: The robot's state is not finite, or its guard has stopped it.
     """
     steps = round(seconds / robot.policy_step)
     gains = robot.gains()
@@ -134,6 +134,7 @@ def record(
         rows.append((time, targets, *now))
         if step < steps:
             robot.advance(np.tile(targets, (robot.num_envs, 1)))
+            _check_goes_on(robot, step + 1)
             if on_step is not None:
                 on_step()
     times, sent, position, quaternion, linear, angular, _, q, dq, torque, _ = map(np.array, zip(*rows, strict=True))
@@ -149,6 +150,16 @@ def record(
         commanded_damping=gains.damping[0],
         source=source,
     )
+
+
+def _check_goes_on(robot: RobotBackend, step: int) -> None:
+    """Refuse to log a robot that no longer does as it is told; a backend with a guard has ``incident()``."""
+    incident: Any = getattr(robot, "incident", lambda: None)()
+    if incident is not None:
+        raise BackendError(
+            f"the robot was stopped after {step} policy steps ({incident}); nothing was logged. Move less, or widen the "
+            "limits of its guard."
+        )
 
 
 def start_of(robot: RobotBackend, *, height: float) -> RobotStart:
