@@ -47,6 +47,9 @@ class Chirp:
     period: float = 6.0
     """Seconds from low to high and back."""
 
+    begin: _Array | None = None
+    """Pose at the beginning, from which the targets go over to ``pose`` in the first half second; by default it."""
+
     seed: int = 0
     """Of the first phase."""
 
@@ -59,7 +62,8 @@ class Chirp:
         shift = index // 3 % 4 * (half / 2.0)  # where in the sweep a leg begins
         turns = _turns(time + shift, self.low, self.high, half) - _turns(shift, self.low, self.high, half)
         fade = min(1.0, time / 0.5)
-        return np.asarray(self.pose + fade * np.asarray(self.amplitude) * np.sin(2.0 * np.pi * turns + phases))
+        middle = self.pose if self.begin is None else self.begin + fade * (self.pose - self.begin)
+        return np.asarray(middle + fade * np.asarray(self.amplitude) * np.sin(2.0 * np.pi * turns + phases))
 
 
 def _turns(time: _Array, low: float, high: float, half: float) -> _Array:
@@ -157,8 +161,8 @@ def _check_goes_on(robot: RobotBackend, step: int) -> None:
     incident: Any = getattr(robot, "incident", lambda: None)()
     if incident is not None:
         raise BackendError(
-            f"the robot was stopped after {step} policy steps ({incident}); nothing was logged. Move less, or widen the "
-            "limits of its guard."
+            f"the robot was stopped after {step} policy steps ({incident}); nothing was logged. Move less, or widen "
+            "the limits of its guard."
         )
 
 
