@@ -108,6 +108,7 @@ def record(
     on_stand: bool = False,
     torques: bool = True,
     clock: Callable[[], float] | None = None,
+    keep_stopped: bool = False,
     on_step: Callable[[], None] | None = None,
 ) -> TrajectoryLog:
     """Move a robot and log it, one row per policy step.
@@ -120,6 +121,7 @@ def record(
         on_stand: The base is held: log no base.
         torques: Log torques.
         clock: The robot's clock, s; by default policy steps are counted.
+        keep_stopped: If the robot's guard stops it, keep what was logged before.
         on_step: Called after every policy step.
 
     Raises:
@@ -138,7 +140,8 @@ def record(
         rows.append((time, targets, *now))
         if step < steps:
             robot.advance(np.tile(targets, (robot.num_envs, 1)))
-            _check_goes_on(robot, step + 1)
+            if _stopped(robot, step + 1, keep_stopped):
+                break
             if on_step is not None:
                 on_step()
     times, sent, position, quaternion, linear, angular, _, q, dq, torque, _ = map(np.array, zip(*rows, strict=True))
@@ -156,14 +159,15 @@ def record(
     )
 
 
-def _check_goes_on(robot: RobotBackend, step: int) -> None:
-    """Refuse to log a robot that no longer does as it is told; a backend with a guard has ``incident()``."""
+def _stopped(robot: RobotBackend, step: int, keep: bool) -> bool:
+    """Return whether a robot no longer does as it is told, or refuse it; a backend with a guard has ``incident()``."""
     incident: Any = getattr(robot, "incident", lambda: None)()
-    if incident is not None:
+    if incident is not None and not keep:
         raise BackendError(
             f"the robot was stopped after {step} policy steps ({incident}); nothing was logged. Move less, or widen "
             "the limits of its guard."
         )
+    return incident is not None
 
 
 def start_of(robot: RobotBackend, *, height: float) -> RobotStart:
