@@ -5,7 +5,7 @@ alone. Cases are kept in ``benchmarks/sysid_recovery.json`` as they finish; thos
 
     python benchmarks/sysid_recovery.py mujoco --cases 10     # a Spot on a stand in MuJoCo
     python benchmarks/sysid_recovery.py pybullet --cases 5    # the same in another engine than the one that identifies
-    python benchmarks/sysid_recovery.py practice --cases 10   # through the practice robot's stream, a policy in the loop
+    python benchmarks/sysid_recovery.py practice --cases 10   # through the practice robot's stream
     python benchmarks/sysid_recovery.py --write               # benchmarks/sysid_recovery.md from all of them
 """
 
@@ -183,7 +183,7 @@ def section(robot: str, cases: list[dict[str, Any]]) -> list[str]:
         f"K within 5 %: **{good} of {count}** (largest error {largest:.2%}); true K inside its interval: "
         f"**{within} of {count}**; all true values inside: **{everything} of {count}**. "
         f"Command: `python benchmarks/sysid_recovery.py {robot} --cases {count}`, seeds 0 to {count - 1}, "
-        f"{sum(case['wall'] for case in cases):.0f} s, commit {cases[-1]['commit']}.",
+        f"{sum(case['wall'] for case in cases):.0f} s, commit {', '.join(dict.fromkeys(str(case['commit']) for case in cases))}.",
         "",
     ]
 
