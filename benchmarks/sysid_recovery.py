@@ -173,7 +173,7 @@ def section(robot: str, cases: list[dict[str, Any]]) -> list[str]:
             f"{1e3 * delay['truth']:.1f}, {1e3 * delay['value']:.2f} | {coulomb[0]['truth']:.2f}, "
             f"{', '.join(format(p['value'], '.2f') for p in coulomb)} | {case['cpu']:.0f} |"
         )
-    count = len(cases)
+    count, commits = len(cases), ", ".join(dict.fromkeys(str(case["commit"]) for case in cases))
     largest = max(
         abs(p["value"] / p["truth"] - 1.0) for c in cases for p in c["parameters"] if p["name"] == "stiffness"
     )
@@ -183,7 +183,7 @@ def section(robot: str, cases: list[dict[str, Any]]) -> list[str]:
         f"K within 5 %: **{good} of {count}** (largest error {largest:.2%}); true K inside its interval: "
         f"**{within} of {count}**; all true values inside: **{everything} of {count}**. "
         f"Command: `python benchmarks/sysid_recovery.py {robot} --cases {count}`, seeds 0 to {count - 1}, "
-        f"{sum(case['wall'] for case in cases):.0f} s, commit {', '.join(dict.fromkeys(str(case['commit']) for case in cases))}.",
+        f"{sum(case['wall'] for case in cases):.0f} s, commit {commits}.",
         "",
     ]
 

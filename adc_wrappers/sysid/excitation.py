@@ -59,8 +59,10 @@ class Chirp:
         first = float(np.random.default_rng(self.seed).uniform(0.0, 2.0 * np.pi))
         phases = first + 2.0 * np.pi * index / 3.0
         half = self.period / 2.0
-        shift = index // 3 % 4 * (half / 2.0)  # where in the sweep a leg begins
-        turns = _turns(time + shift, self.low, self.high, half) - _turns(shift, self.low, self.high, half)
+        shift = np.asarray(index // 3 % 4 * (half / 2.0), dtype=np.float64)  # where in the sweep a leg begins
+        turns: _Array = _turns(np.asarray(time + shift), self.low, self.high, half) - _turns(
+            shift, self.low, self.high, half
+        )
         fade = min(1.0, time / 0.5)
         middle = self.pose if self.begin is None else self.begin + fade * (self.pose - self.begin)
         return np.asarray(middle + fade * np.asarray(self.amplitude) * np.sin(2.0 * np.pi * turns + phases))

@@ -258,8 +258,8 @@ def _mismatch(problem: Problem, predicted: Prediction) -> Iterator[str]:
     """Warn if errors follow each other as noise does not: then the model differs from the robot."""
     errors = residuals(predicted, problem.measured, problem.settings.scales)[0]
     same = np.diff(problem.windows.row_window) == 0
-    before, after = errors[:-1][same], errors[1:][same]
-    alike = float(np.sum(before * after) / max(np.sum(errors**2), 1e-300))
+    products = np.sum(errors[:-1][same] * errors[1:][same], axis=(0, 2))
+    alike = float(np.max(products / np.maximum(np.sum(errors**2, axis=(0, 2)), 1e-300)))
     if alike > _MISMATCH:
         yield (
             f"the errors that are left are not noise (each is like the one before it, correlation {alike:.2f}): the "

@@ -104,8 +104,8 @@ class WindowSimulator:
         self._set(parameters)
         control = self._control(parameters)
         state, decimation = self._backend.state(), self._backend.decimation
-        first = (state.joint_positions, state.joint_velocities)
-        start = Prediction(*(part[:, None].copy() for part in first), np.zeros((len(first[0]), 1, len(first[0][0]))))
+        q, dq = state.joint_positions[:, None].copy(), state.joint_velocities[:, None].copy()
+        start = Prediction(q, dq, np.zeros_like(q))
         tracks = [
             self._backend.advance_each(control[:, call * decimation : (call + 1) * decimation])
             for call in range(self._calls)
