@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Collect"]
 
 _HANGING = 2.0
+_SPOT: dict[str, Any] = {"wanted": (1.0, 0.0, 0.0), "physics_step": 0.002, "decimation": 10}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,7 @@ class Collect:
     """Move a robot and record a trajectory log."""
 
     backend: tyro.conf.Positional[str]
-    """Where the robot is: mujoco, pybullet, or another robot backend."""
+    """Where the robot is: mujoco, pybullet, or spot with --set hostname=ADDRESS."""
 
     excitation: Literal["chirp", "policy"] = "chirp"
     """Sines on all joints, or a policy in the loop."""
@@ -123,6 +124,9 @@ class Collect:
         settings: dict[str, Any] = parse_settings(self.set)
         if self.backend in ("mujoco", "pybullet"):
             settings["fixed_base"] = not self.standing
+        elif self.backend == "spot":
+            gains = {"stiffness": self.stiffness, "damping": self.damping}
+            settings = {**_SPOT, **gains, **settings}
         robot = make_robot_backend(self.backend, 1, **settings)
         if self.rehearsal != Rehearsal():
             robot = HiddenRobot(robot, HiddenParameters(**vars(self.rehearsal), seed=self.seed))

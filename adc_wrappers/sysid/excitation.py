@@ -47,6 +47,9 @@ class Chirp:
     period: float = 6.0
     """Seconds from low to high and back."""
 
+    begin: _Array | None = None
+    """Pose at the beginning, from which the targets go over to ``pose`` in the first half second; by default it."""
+
     seed: int = 0
     """Of the first phase."""
 
@@ -56,10 +59,13 @@ class Chirp:
         first = float(np.random.default_rng(self.seed).uniform(0.0, 2.0 * np.pi))
         phases = first + 2.0 * np.pi * index / 3.0
         half = self.period / 2.0
-        shift = index // 3 % 4 * (half / 2.0)  # where in the sweep a leg begins
-        turns = _turns(time + shift, self.low, self.high, half) - _turns(shift, self.low, self.high, half)
+        shift = np.asarray(index // 3 % 4 * (half / 2.0), dtype=np.float64)  # where in the sweep a leg begins
+        turns: _Array = _turns(np.asarray(time + shift), self.low, self.high, half) - _turns(
+            shift, self.low, self.high, half
+        )
         fade = min(1.0, time / 0.5)
-        return np.asarray(self.pose + fade * np.asarray(self.amplitude) * np.sin(2.0 * np.pi * turns + phases))
+        middle = self.pose if self.begin is None else self.begin + fade * (self.pose - self.begin)
+        return np.asarray(middle + fade * np.asarray(self.amplitude) * np.sin(2.0 * np.pi * turns + phases))
 
 
 def _turns(time: _Array, low: float, high: float, half: float) -> _Array:
@@ -104,6 +110,7 @@ def record(
     on_stand: bool = False,
     torques: bool = True,
     clock: Callable[[], float] | None = None,
+    keep_stopped: bool = False,
     on_step: Callable[[], None] | None = None,
 ) -> TrajectoryLog:
     """Move a robot and log it, one row per policy step.
@@ -116,10 +123,11 @@ def record(
         on_stand: The base is held: log no base.
         torques: Log torques.
         clock: The robot's clock, s; by default policy steps are counted.
+        keep_stopped: If the robot's guard stops it, keep what was logged before.
         on_step: Called after every policy step.
 
     Raises:
-        BackendError: The robot's state is not finite.
+        BackendError: The robot's state is not finite, or its guard has stopped it.
     """
     steps = round(seconds / robot.policy_step)
     gains = robot.gains()
@@ -134,6 +142,8 @@ def record(
         rows.append((time, targets, *now))
         if step < steps:
             robot.advance(np.tile(targets, (robot.num_envs, 1)))
+            if _stopped(robot, step + 1, keep_stopped):
+                break
             if on_step is not None:
                 on_step()
     times, sent, position, quaternion, linear, angular, _, q, dq, torque, _ = map(np.array, zip(*rows, strict=True))
@@ -149,6 +159,17 @@ def record(
         commanded_damping=gains.damping[0],
         source=source,
     )
+
+
+def _stopped(robot: RobotBackend, step: int, keep: bool) -> bool:
+    """Return whether a robot no longer does as it is told, or refuse it; a backend with a guard has ``incident()``."""
+    incident: Any = getattr(robot, "incident", lambda: None)()
+    if incident is not None and not keep:
+        raise BackendError(
+            f"the robot was stopped after {step} policy steps ({incident}); nothing was logged. Move less, or widen "
+            "the limits of its guard."
+        )
+    return incident is not None
 
 
 def start_of(robot: RobotBackend, *, height: float) -> RobotStart:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .losses import squared_error
 
-__all__ = ["Information", "Verdict", "gather_information", "jacobian", "judge", "polish"]
+__all__ = ["Information", "Verdict", "gather_information", "judge", "linearize", "polish"]
 
 _Array = NDArray[np.float64]
 _Residuals = Callable[[_Array], _Array]
@@ -45,17 +45,17 @@ class Information:
     """Standard deviation along it."""
 
 
-def jacobian(residuals: _Residuals, point: _Array) -> _Array:
-    """Return the derivative of the scaled errors at a point of the unit cube, ``(dimension, rows, channels, joints)``.
+def linearize(residuals: _Residuals, point: _Array) -> tuple[_Array, _Array]:
+    """Return the scaled errors at a point of the unit cube, and their derivative by each of its numbers.
 
-    Central differences; one-sided at a bound.
+    Central differences, one-sided at a bound, in one batch.
     """
     steps = np.eye(len(point)) * _STEP
     ahead, behind = np.clip(point + steps, 0.0, 1.0), np.clip(point - steps, 0.0, 1.0)
     width = np.diag(ahead - behind)
-    errors = residuals(np.concatenate((ahead, behind)))
-    half = len(point)
-    return np.asarray((errors[:half] - errors[half:]) / width[:, None, None, None])
+    errors = residuals(np.concatenate((point[None], ahead, behind)))
+    half = len(point) + 1
+    return errors[0], np.asarray((errors[1:half] - errors[half:]) / width[:, None, None, None])
 
 
 def polish(residuals: _Residuals, point: _Array, *, iterations: int = 8) -> tuple[_Array, float]:
@@ -64,10 +64,11 @@ def polish(residuals: _Residuals, point: _Array, *, iterations: int = 8) -> tupl
     The step that is taken is the best of a few dampings, tried in one batch.
     """
     best = np.clip(point, 0.0, 1.0)
-    loss = float(squared_error(residuals(best[None]))[0])
+    loss = np.inf
     for _ in range(iterations):
-        errors = residuals(best[None])[0].ravel()
-        slope = jacobian(residuals, best).reshape(len(best), -1)
+        present, derivative = linearize(residuals, best)
+        loss = float(squared_error(present[None])[0])
+        errors, slope = present.ravel(), derivative.reshape(len(best), -1)
         if not np.isfinite(slope).all():
             break
         normal, gradient = slope @ slope.T, slope @ errors
@@ -106,8 +107,7 @@ def gather_information(
         confidence: Of all intervals together, such as 0.95.
     """
     dimension = len(point)
-    errors = residuals(point[None])[0]
-    slope = jacobian(residuals, point)
+    errors, slope = linearize(residuals, point)
     normal = np.einsum("prcj,qrcj->pq", slope, slope)
     inverse = _inverse(normal)
     count = errors.size

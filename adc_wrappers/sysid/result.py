@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core.config import CurriculumConfig
 
 from .information import Information, Verdict, judge
-from .losses import Measured
+from .losses import Measured, residuals
 from .parameters import KINDS
 from .simulation import Prediction
 from .windows import Windows
@@ -34,6 +34,7 @@ __all__ = [
 
 _Array = NDArray[np.float64]
 _AT_BOUND = 0.005
+_MISMATCH = 0.3
 
 
 class Valley(NamedTuple):
@@ -124,7 +125,8 @@ class Identification:
     @property
     def identified(self) -> bool:
         """Whether the stiffness is known well enough to train with."""
-        return all(p.verdict == "identified" and p.at_bound is None for p in self.parameters if p.kind == "stiffness")
+        known = [p.verdict == "identified" and p.at_bound is None for p in self.parameters if p.kind == "stiffness"]
+        return bool(known) and all(known)
 
     def target_stiffness(self) -> float | dict[str, float]:
         """Return K_* for :class:`CurriculumConfig`: one number, or one per joint where they differ."""
@@ -221,7 +223,7 @@ def make_identification(problem: Problem, search: CmaSearch, valleys: Sequence[V
         loss=loss,
         loss_name=settings.loss,
         confidence=settings.confidence,
-        warnings=tuple(_warnings(parameters, known, space.names, len(valleys))),
+        warnings=(*_warnings(parameters, known, space.names, len(valleys)), *_mismatch(problem, prediction)),
         joint_names=space.joint_names,
         commanded_stiffness=tuple(log.commanded_stiffness.tolist()),
         commanded_damping=tuple(log.commanded_damping.tolist()),
@@ -250,6 +252,19 @@ def make_identification(problem: Problem, search: CmaSearch, valleys: Sequence[V
         windows=problem.windows,
         measured=problem.measured,
     )
+
+
+def _mismatch(problem: Problem, predicted: Prediction) -> Iterator[str]:
+    """Warn if errors follow each other as noise does not: then the model differs from the robot."""
+    errors = residuals(predicted, problem.measured, problem.settings.scales)[0]
+    same = np.diff(problem.windows.row_window) == 0
+    products = np.sum(errors[:-1][same] * errors[1:][same], axis=(0, 2))
+    alike = float(np.max(products / np.maximum(np.sum(errors**2, axis=(0, 2)), 1e-300)))
+    if alike > _MISMATCH:
+        yield (
+            f"the errors that are left are not noise (each is like the one before it, correlation {alike:.2f}): the "
+            "model differs from the robot, and the intervals, which count noise only, are too narrow."
+        )
 
 
 def as_commanded(problem: Problem) -> Prediction:

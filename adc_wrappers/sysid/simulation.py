@@ -20,8 +20,8 @@ _Array = NDArray[np.float64]
 PHYSICS_STEP = 0.002
 """s."""
 
-SAMPLE_STEPS = 5
-"""Physics steps from one state that is kept to the next."""
+MOST_STEPS = 250
+"""Physics steps in one call of the engine; more take memory without gaining time."""
 
 
 class Prediction(NamedTuple):
@@ -32,18 +32,21 @@ class Prediction(NamedTuple):
     torques: _Array
 
 
-def identification_robot(num_envs: int, *, fixed_base: bool, robot: Mapping[str, Any] | None = None) -> Any:
+def identification_robot(
+    num_envs: int, decimation: int, *, fixed_base: bool, robot: Mapping[str, Any] | None = None
+) -> Any:
     """Return a batch of robots to identify with: the MuJoCo backend, by default with Spot.
 
     Args:
         num_envs: Robots in the batch.
+        decimation: Physics steps in one call.
         fixed_base: Whether the base is on a stand.
         robot: Further settings of ``MujocoRobotBackend``: ``model``, ``joint_names``, ``physics_step``, ``nthread``, …
     """
     from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
 
-    settings: dict[str, Any] = {"physics_step": PHYSICS_STEP, "decimation": SAMPLE_STEPS, **(robot or {})}
-    return MujocoRobotBackend(num_envs, fixed_base=fixed_base, **settings)
+    settings: dict[str, Any] = {"physics_step": PHYSICS_STEP, **(robot or {})}
+    return MujocoRobotBackend(num_envs, fixed_base=fixed_base, decimation=decimation, **settings)
 
 
 class WindowSimulator:
@@ -72,11 +75,15 @@ class WindowSimulator:
         on_stand = {log.base is None for log in windows.logs}
         if len(on_stand) != 1:
             raise ValueError("some logs have a base track and some have none: identify them one after another.")
-        self._backend = identification_robot(candidates * len(windows), fixed_base=on_stand.pop(), robot=robot)
+        step = float((robot or {}).get("physics_step", PHYSICS_STEP))
+        needed = int(np.ceil(windows.duration / step - 1e-9))
+        self._calls = -(-needed // MOST_STEPS)
+        self._backend = identification_robot(
+            candidates * len(windows), -(-needed // self._calls), fixed_base=on_stand.pop(), robot=robot
+        )
         self._tables = [TargetTable(log) for log in windows.logs]
-        step = self._backend.physics_step
-        self._samples = int(np.ceil(windows.duration / self._backend.policy_step - 1e-9))
-        self._edges = np.arange(self._samples * self._backend.decimation + 1) * step
+        self._steps = self._calls * self._backend.decimation
+        self._edges = np.arange(self._steps + 1) * step
         self.simulated_seconds = 0.0
         """Of all robots together, so far."""
 
@@ -96,16 +103,15 @@ class WindowSimulator:
         parameters = self.space.expand(padded)
         self._set(parameters)
         control = self._control(parameters)
-        joints = len(self.space.joint_names)
-        shape = (self._samples + 1, self.candidates * len(self.windows), joints)
-        kept = Prediction(np.empty(shape), np.empty(shape), np.empty(shape))
-        self._keep(kept, 0)
-        decimation = self._backend.decimation
-        for sample in range(self._samples):
-            self._backend.advance_each(control[:, sample * decimation : (sample + 1) * decimation])
-            self._keep(kept, sample + 1)
-        self.simulated_seconds += shape[1] * self._samples * self._backend.policy_step
-        kept.torques[0] = kept.torques[1]  # no step has been taken at the start
+        state, decimation = self._backend.state(), self._backend.decimation
+        q, dq = state.joint_positions[:, None].copy(), state.joint_velocities[:, None].copy()
+        start = Prediction(q, dq, np.zeros_like(q))
+        tracks = [
+            self._backend.advance_each(control[:, call * decimation : (call + 1) * decimation])
+            for call in range(self._calls)
+        ]
+        self.simulated_seconds += len(control) * self._steps * self.physics_step
+        kept = Prediction(*(np.concatenate(parts, axis=1) for parts in zip(start, *tracks, strict=True)))
         return self._at_rows(kept, parameters, count)
 
     def _set(self, parameters: JointParameters) -> None:
@@ -146,25 +152,19 @@ class WindowSimulator:
         control -= parameters.offset[:, None, None, :]
         return control.reshape(self.candidates * len(windows), -1, joints)
 
-    def _keep(self, kept: Prediction, sample: int) -> None:
-        state = self._backend.state()
-        kept.positions[sample] = state.joint_positions
-        kept.velocities[sample] = state.joint_velocities
-        kept.torques[sample] = state.joint_torques
-
     def _at_rows(self, kept: Prediction, parameters: JointParameters, count: int) -> Prediction:
-        """Interpolate kept states to the times of the rows: a cubic through positions and velocities."""
-        windows, step = self.windows, self._backend.policy_step
-        place = np.minimum((windows.elapsed / step + 1e-9).astype(np.int64), self._samples - 1)
+        """Interpolate states to the times of the rows: a cubic through positions and velocities."""
+        windows, step = self.windows, self.physics_step
+        place = np.minimum((windows.elapsed / step + 1e-9).astype(np.int64), self._steps - 1)
         s = (windows.elapsed / step - place)[:, None]
         robot = np.arange(count)[:, None] * len(windows) + windows.row_window
-        q0, q1 = kept.positions[place, robot], kept.positions[place + 1, robot]
-        v0, v1 = kept.velocities[place, robot] * step, kept.velocities[place + 1, robot] * step
+        q0, q1 = kept.positions[robot, place], kept.positions[robot, place + 1]
+        v0, v1 = kept.velocities[robot, place] * step, kept.velocities[robot, place + 1] * step
         positions = (
             (1 + 2 * s) * (1 - s) ** 2 * q0 + s * (1 - s) ** 2 * v0 + s**2 * (3 - 2 * s) * q1 - s**2 * (1 - s) * v1
         )
         speed = 6 * s * (1 - s) * (q1 - q0) + (1 - s) * (1 - 3 * s) * v0 + s * (3 * s - 2) * v1
-        torques = (1 - s) * kept.torques[place, robot] + s * kept.torques[place + 1, robot]
+        torques = (1 - s) * kept.torques[robot, place] + s * kept.torques[robot, place + 1]
         return Prediction(positions + parameters.offset[:count, None, :], speed / step, torques)
 
     def close(self) -> None:

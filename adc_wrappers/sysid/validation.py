@@ -101,7 +101,8 @@ def validate(
     """
     problem = Problem(logs, dataclasses.replace(settings, loss="trajectory", use_torques=False))
     try:
-        values = np.array([_value(item) for item in found.parameters])
+        known: list[IdentifiedParameter | dict[str, Any]] = list(found.parameters)
+        values = np.array([_value(item) for item in known])
         point = problem.space.to_unit(values)
         errors = trace_errors(problem, problem.predict(point[None]))
         plain = trace_errors(problem, as_commanded(problem))
@@ -114,9 +115,7 @@ def validate(
         errors_as_commanded=plain,
         refitted=refitted,
         agrees=all(
-            _agree(before, after)
-            for before, after in zip(found.parameters, refitted, strict=True)
-            if after.kind == "stiffness"
+            _agree(before, after) for before, after in zip(known, refitted, strict=True) if after.kind == "stiffness"
         ),
     )
 

@@ -21,7 +21,7 @@ from .model import base_body, compile_robot, joint_inertia, load_spec
 from .parameters import JOINT_FIELDS, LiveParameters, check_gains
 from .reading import StateReader
 from .rendering import RobotCamera
-from .stepping import BatchStepper
+from .stepping import BatchStepper, JointTrack
 
 __all__ = ["MujocoRobotBackend"]
 
@@ -175,21 +175,30 @@ class MujocoRobotBackend(RobotBackend):
         bad: NDArray[np.bool_] = np.asarray(~np.isfinite(wanted).all(axis=1))
         if bad.any():
             wanted = np.where(bad[:, np.newaxis], self.nominal_pose, wanted)
-        self._run(self._commands.spread(wanted), bad)
+        self._stepper.run(self._commands.spread(wanted))
+        self._settle(bad)
 
-    def advance_each(self, targets: NDArray[np.float64]) -> None:
+    def advance_each(self, targets: NDArray[np.float64]) -> JointTrack:
         """Simulate one policy step under the targets of each of its physics steps, ``(n, decimation, joints)``.
 
         They act as they are: the command delay of the parameters is not used.
+
+        Returns:
+            The joints after each physics step; all NaN for a robot whose simulation is broken.
         """
         wanted = shaped("targets", targets, (self.num_envs, self.decimation, len(self.joint_names)))
         bad: NDArray[np.bool_] = np.asarray(~np.isfinite(wanted).all(axis=(1, 2)))
         if bad.any():
             wanted = np.where(bad[:, np.newaxis, np.newaxis], self.nominal_pose, wanted)
-        self._run(wanted, bad)
+        track = JointTrack(*(np.empty(wanted.shape) for _ in JointTrack._fields))
+        self._stepper.run(wanted, track)
+        self._settle(bad)
+        for part in track:
+            part[~self._alive] = np.nan
+        return track
 
-    def _run(self, control: NDArray[np.float64], bad: NDArray[np.bool_]) -> None:
-        self._stepper.run(control)
+    def _settle(self, bad: NDArray[np.bool_]) -> None:
+        """Take up what a policy step has left, and take broken robots out of play."""
         self._reader.note_step()
         self._retire(bad | ~self._stepper.sound())
 

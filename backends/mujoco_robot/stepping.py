@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from adc_wrappers.backends.spot_model import KNEE_TORQUES, knee_torque_limit
 from .engine import batch, mujoco, quiet
 from .layout import RobotLayout
 
-__all__ = ["KEPT_STEPS", "MAX_SPEED", "BatchStepper"]
+__all__ = ["KEPT_STEPS", "MAX_SPEED", "BatchStepper", "JointTrack"]
 
 _Array = NDArray[np.float64]
 _Rows = NDArray[np.int64]
@@ -28,6 +28,14 @@ _PARKING_HEIGHT = 10.0  # m: out of reach of the ground
 _MOTION = mujoco.mjtState.mjSTATE_FULLPHYSICS.value | mujoco.mjtState.mjSTATE_WARMSTART.value
 _TIME = 1  # columns of a motion before the positions
 _BOTH_WAYS = np.array([-1.0, 1.0])
+
+
+class JointTrack(NamedTuple):
+    """The joints after each physics step of a policy step, each ``(n, decimation, joints)``."""
+
+    positions: _Array
+    velocities: _Array
+    torques: _Array
 
 
 class BatchStepper:
@@ -124,21 +132,21 @@ class BatchStepper:
     def _warned(self, rows: _Rows | slice) -> NDArray[np.bool_]:
         return np.asarray(self._batch.warning[rows, :, 1].any(axis=1))
 
-    def run(self, control: _Array) -> None:
-        """Take one policy step under the targets of each physics step, ``(n, decimation, joints)``."""
+    def run(self, control: _Array, track: JointTrack | None = None) -> None:
+        """Take one policy step under the targets of each physics step, ``(n, decimation, joints)``; fill the track."""
         np.copyto(self._before, self._motion)
         with quiet():
             if not self._knees.size:
-                self._run_freely(control, np.arange(len(control)))
+                self._run_freely(control, np.arange(len(control)), track)
                 return
             over = self._begin_over_knee_limit(control[:, 0])
             first = np.where(over, 0, self._decimation)
             if not over.all():
                 rows = np.flatnonzero(~over)
-                self._run_freely(control, rows)
+                self._run_freely(control, rows, track)
                 first[rows] = self._put_back(rows)
             if (first < self._decimation).any():
-                self._run_carefully(control, first)
+                self._run_carefully(control, first, track)
 
     def _begin_over_knee_limit(self, targets: _Array) -> NDArray[np.bool_]:
         """Return the robots one of whose knees would exceed its limit at the next physics step."""
@@ -148,7 +156,7 @@ class BatchStepper:
         torque = self._stiffness[:, knees] * (targets[:, knees] - angle) + self._minus_damping[:, knees] * speed
         return np.asarray((np.abs(torque) > knee_torque_limit(angle)).any(axis=1))
 
-    def _run_freely(self, control: _Array, rows: _Rows) -> None:
+    def _run_freely(self, control: _Array, rows: _Rows, track: JointTrack | None) -> None:
         """Take the policy step of chosen robots in one call, and record it in the first rows of the records."""
         everybody = len(rows) == len(control)
         out = {item: record[: len(rows)] for item, record in self._records.items()}
@@ -162,6 +170,11 @@ class BatchStepper:
         kept = self.forces.shape[1]
         self.torques[rows] = out["actuator_force"][:, -1]
         self.forces[rows] = out["sensordata"][:, -kept:].reshape(len(rows), *self.forces.shape[1:])
+        if track is not None:
+            speeds = _TIME + self.qpos.shape[1] + self.joint_velocities
+            track.positions[rows] = out[_MOTION][:, :, _TIME + self.joint_positions]
+            track.velocities[rows] = out[_MOTION][:, :, speeds]
+            track.torques[rows] = out["actuator_force"]
 
     def _put_back(self, rows: _Rows) -> _Rows:
         """Put robots that have just exceeded a knee's limit back to the beginning of that physics step.
@@ -198,12 +211,13 @@ class BatchStepper:
         angle[:, 1:] = np.take(self._records[_MOTION][: len(rows), :-1], columns, axis=2)
         return np.abs(force, out=force), angle
 
-    def _run_carefully(self, control: _Array, first: _Rows) -> None:
+    def _run_carefully(self, control: _Array, first: _Rows, track: JointTrack | None) -> None:
         """Take physics steps one by one, with the knee's limit set before each of them.
 
         Args:
             control: Targets of every physics step.
             first: The physics step from which each robot is stepped; ``decimation`` for those that are not.
+            track: Filled from that step on.
         """
         kept, knees = self.forces.shape[1], self.joint_positions[self._knees]
         rows = np.zeros(0, dtype=np.int64)
@@ -220,5 +234,9 @@ class BatchStepper:
             place = step - self._decimation + kept
             if place >= 0:
                 self.forces[rows, place] = self._sensordata[rows].reshape(len(rows), *self.forces.shape[2:])
+            if track is not None:
+                track.positions[rows, step] = self.qpos[rows[:, None], self.joint_positions]
+                track.velocities[rows, step] = self.qvel[rows[:, None], self.joint_velocities]
+                track.torques[rows, step] = self._actuator_force[rows]
         self.torques[rows] = self._actuator_force[rows]
         self._force_range[rows[:, None], self._knees] = self._peak_range
