@@ -15,8 +15,10 @@ from study_helpers import SMALL, small_jobs, small_plan
 
 from adc_wrappers import CurriculumError
 from adc_wrappers.cli import main
+from adc_wrappers.cli.overrides import CurriculumOptions
+from adc_wrappers.cli.study import StudyRun
 from adc_wrappers.core.errors import MissingExtraError
-from adc_wrappers.study import JobResult, LocalEngine, RobotFacts, is_finished, read_study, run_job
+from adc_wrappers.study import JobResult, LocalEngine, RobotFacts, find_condition, is_finished, read_study, run_job
 from adc_wrappers.study.runner import run_study
 from adc_wrappers.study.transport import pack_unless_shared, unpack
 
@@ -185,6 +187,19 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
         RayEngine()
     with pytest.raises(MissingExtraError, match=r"adc-wrappers\[slurm\]"):
         SlurmEngine(tmp_path)
+
+
+def test_options_reach_every_condition(tmp_path):
+    """ADC's own settings are the base that conditions differ from; the hold is fitted to the budget."""
+    run = StudyRun(
+        task="cartpole", recipe="narrow", steps=40_960, curriculum=CurriculumOptions(start_stiffness=20.0, ema=0.2)
+    )
+    config = run._config()
+    assert config.backend == "analytic" and config.ppo.total_steps == 40_960
+    assert (config.curriculum.start_stiffness, config.curriculum.ema) == (20.0, 0.2)
+    assert config.curriculum.hold_share == 0.4 and config.curriculum.total_iterations == 10
+    facts = RobotFacts.of(config)
+    assert find_condition("retuned_scale").applied_to(config, facts, 0).settings["command_limit"] == 20.0
 
 
 # --- engines ---------------------------------------------------------------------------------------------------------
