@@ -225,6 +225,7 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same(reference, tmp_path, monkeypa
         cluster.add_node(num_cpus=1)
         ray.init(address=cluster.address, log_to_driver=False)
         assert sum(node["Alive"] for node in ray.nodes()) == 2
+        ray.shutdown()
         outcome = run_study(small_jobs(tmp_path), RayEngine(cluster.address))
     finally:
         ray.shutdown()

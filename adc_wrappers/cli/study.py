@@ -99,6 +99,8 @@ class StudyRun(TrainingOptions):
             f"{self.task} on {config.backend}: {len(plan.conditions)} conditions × {len(plan.seeds)} seeds, "
             f"{config.ppo.total_steps:,} steps each"
         )
+        if not self.conditions and len(facts.joint_names) == 1:
+            console.print("per_joint is left out: the robot has one joint")
         with CommandProgress(console, "study", "runs", len(jobs)) as progress:
 
             def show(outcome: StudyOutcome, result: JobResult) -> None:
