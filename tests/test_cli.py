@@ -301,3 +301,12 @@ def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path):
     assert not folder.checkpoints.paths()
     assert train_until(run, 256) == 0
     assert folder.metrics.read()["iteration"] == [1, 2]
+
+
+def test_resume_without_a_run_fits_the_schedule_to_the_steps(tmp_path):
+    """A script may always say --resume: the first time it is a new run, whose hold at the target belongs to its end."""
+    words = ["train", "cartpole", "--recipe", "quick", "--steps", "2048", "--eval-episodes", "0", "--resume"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["backend"] == "analytic" and config["curriculum"]["hold_share"] == 0.4
+    assert config["curriculum"]["total_iterations"] == 2

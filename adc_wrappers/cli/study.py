@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.registry import find_task
 
-from .overrides import parse_settings
+from .overrides import CurriculumOptions, given, parse_settings
 from .progress import CommandProgress
 from .study_report import StudyReport
 from .training_options import TrainingOptions
@@ -70,6 +70,9 @@ class StudyRun(TrainingOptions):
     slurm: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Parameters of submitit's executor, such as timeout_min=600 slurm_partition=cpu."""
 
+    curriculum: CurriculumOptions = field(default_factory=CurriculumOptions)
+    """ADC itself, from which conditions differ; what is not given is as the recipe says."""
+
     report: bool = True
     """Write the report when the runs are done."""
 
@@ -96,6 +99,8 @@ class StudyRun(TrainingOptions):
             f"{self.task} on {config.backend}: {len(plan.conditions)} conditions × {len(plan.seeds)} seeds, "
             f"{config.ppo.total_steps:,} steps each"
         )
+        if not self.conditions and len(facts.joint_names) == 1:
+            console.print("per_joint is left out: the robot has one joint")
         with CommandProgress(console, "study", "runs", len(jobs)) as progress:
 
             def show(outcome: StudyOutcome, result: JobResult) -> None:
@@ -116,10 +121,10 @@ class StudyRun(TrainingOptions):
         """Return the base config: ADC, with the schedule fitted to the budget."""
         options = self._quick_options() if self.quick else self
         config = TrainingOptions.new_config(options, seed=0)
-        if config.curriculum.hold_share > 0.0:
-            schedule = dataclasses.replace(config.curriculum, total_iterations=config.iterations)
-            config = dataclasses.replace(config, curriculum=schedule)
-        return config
+        schedule = given(self.curriculum)
+        if schedule.get("hold_share", config.curriculum.hold_share) > 0.0 or schedule.get("driver") == "time":
+            schedule["total_iterations"] = config.iterations
+        return dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **schedule))
 
     def _quick_options(self) -> StudyRun:
         from adc_wrappers.training.presets import RECIPES, find_recipe

@@ -78,23 +78,23 @@ class Train(TrainingOptions):
         if self.resume and (out / "config.json").exists():
             folder = RunFolder.open(out)
             stored = TrainConfig.from_dict(folder.config())
-            config = self._scheduled(self.applied_to(stored))
+            config = self._scheduled(self.applied_to(stored), begun=True)
             _refuse_changes(stored, config)
             folder.write_json("config.json", config.to_dict())
             folder.log_command()
             return config, folder, True
-        config = self._scheduled(self.new_config(self.seed or 0))
+        config = self._scheduled(self.new_config(self.seed or 0), begun=False)
         return config, RunFolder.create(out, config.to_dict(), overwrite=self.overwrite), False
 
     def _default_out(self) -> Path:
         driver = self.curriculum.driver or "episode_length"
         return Path("runs") / f"{self.task}-{self.engine}-{driver}-seed{self.seed or 0}"
 
-    def _scheduled(self, config: TrainConfig) -> TrainConfig:
-        """Return the config with the seed and the curriculum that were given."""
+    def _scheduled(self, config: TrainConfig, *, begun: bool) -> TrainConfig:
+        """Return the config with the seed and the curriculum that were given; a begun run keeps its schedule."""
         schedule = given(self.curriculum)
         timed = config.curriculum.hold_share > 0.0 or "hold_share" in schedule or schedule.get("driver") == "time"
-        if timed and (not self.resume or config.curriculum.total_iterations is None):
+        if timed and (not begun or config.curriculum.total_iterations is None):
             schedule["total_iterations"] = config.iterations
         seed = config.seed if self.seed is None else self.seed
         return dataclasses.replace(config, seed=seed, curriculum=dataclasses.replace(config.curriculum, **schedule))

@@ -18,7 +18,7 @@ FILM_SEED = 20_000
 """Seed of the start state."""
 
 
-def record_films(results: StudyResults, *, seconds: float = 4.0, width: int = 220, fps: float = 12.5) -> list[Path]:
+def record_films(results: StudyResults, *, seconds: float = 4.0, width: int = 180, fps: float = 10.0) -> list[Path]:
     """Film the first finished run of every condition; a film that is newer than its evaluation is kept."""
     films = []
     for condition in results.conditions:
