@@ -188,6 +188,7 @@ def cluster():
     os.environ.update(PRIORITY)
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     ray.init(
+        address="local",
         num_cpus=4,
         include_dashboard=False,
         log_to_driver=False,
