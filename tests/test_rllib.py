@@ -339,6 +339,8 @@ def test_every_vectorization_counts_what_rllib_counts(cluster, env, mode):
     assert result["adc"]["episodes"] == result["env_runners"]["num_episodes"] > 1
     assert result["adc"]["episode_length_mean"] == pytest.approx(result["env_runners"]["episode_len_mean"])
     all_equal_to(algorithm, result)
+    algorithm.env_runner.make_env()  # as RLlib does after an env's failure
+    all_equal_to(algorithm, result)
     with pytest.raises(CurriculumError, match="evaluation_interval"):
         algorithm.evaluate()
     algorithm.stop()
