@@ -38,7 +38,7 @@ while curriculum.iteration < iterations:
     result = algorithm.train()
     adc = result["adc"]
     line = f"iteration {curriculum.iteration:3d}: K {adc['stiffness']:.6f}, {adc['episodes']} episodes"
-    if "evaluation" in result:
+    if curriculum.iteration % 10 == 0:
         line += f", {result['evaluation']['env_runners']['episode_len_mean']:.0f} of 500 steps at the target stiffness"
     save_checkpoint(algorithm, folder)
     print(line, flush=True)

@@ -388,6 +388,20 @@ def test_the_example_resumes_after_a_kill(tmp_path):
     assert 6.25 <= float(re.search(r"K came to ([\d.]+)", answer.stdout).group(1)) < float(resumed[1]) < 36.0
 
 
+@pytest.mark.slow
+def test_the_example_learns(tmp_path):
+    """Fourteen iterations: episodes grow from some 45 steps to hundreds, and the cart softens."""
+    command = [sys.executable, str(ROOT / "examples" / "rllib_cartpole.py"), str(tmp_path / "run"), "14"]
+    environment = {**os.environ, **PRIORITY, "PYTHONPATH": str(ROOT)}
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    assert answer.returncode == 0, answer.stderr
+    rows = re.findall(r"iteration +\d+: K ([\d.]+), (\d+) episodes", answer.stdout)
+    stiffness, episodes = [float(k) for k, _ in rows], [int(n) for _, n in rows]
+    assert len(rows) == 14 and stiffness == sorted(stiffness, reverse=True) and stiffness[-1] < 30.0
+    assert sum(episodes[-4:]) < sum(episodes[:4]) / 3  # in the same number of steps
+    assert re.search(r"iteration  10: .* \d+ of 500 steps at the target stiffness", answer.stdout)
+
+
 def test_a_fake_backend_for_a_whole_batch():
     """``backend=`` makes the actuators from the vector env."""
     env = gym.make_vec("Pendulum-v1", num_envs=3, vectorization_mode="sync")
