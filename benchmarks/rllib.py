@@ -25,19 +25,26 @@ import gymnasium
 import ray
 import torch
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.tune.registry import register_env
 
 import adc_wrappers
-from adc_wrappers import CurriculumConfig
-from adc_wrappers.rllib import add_curriculum
+from adc_wrappers import CurriculumConfig, make_env
+from adc_wrappers.rllib import NextStepAutoreset, add_curriculum
 from adc_wrappers.rllib.callbacks import CurriculumCallbacks
 from adc_wrappers.runs.folder import source_commit
+
+
+def make(context: Any) -> Any:
+    """One cart-pole, or a batch that resets as RLlib expects."""
+    env = make_env("cartpole", backend="analytic", num_envs=context.get("num_envs"))
+    return NextStepAutoreset(env) if "num_envs" in context else env
 
 
 def settings(mode: str, batch: int) -> Any:
     """PPO on the analytic cart-pole."""
     return (
         PPOConfig()
-        .environment("ADC/CartPole-v0", env_config={"backend": "analytic"})
+        .environment("bench-cartpole")
         .env_runners(num_env_runners=2, num_envs_per_env_runner=8, gym_env_vectorize_mode=mode)
         .training(train_batch_size_per_learner=batch, minibatch_size=256, num_epochs=4)
         .debugging(seed=0, log_level="ERROR")
@@ -101,6 +108,7 @@ def main() -> None:
     arguments = parser.parse_args()
     begin = time.perf_counter()
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    register_env("bench-cartpole", make)
     header = (
         "| vectorization | env steps | plain iteration, s | with / plain | quartiles | sending, ms | share |\n"
         "|---|---:|---:|---:|---:|---:|---:|"
