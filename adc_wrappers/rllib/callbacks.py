@@ -123,7 +123,8 @@ class CurriculumCallbacks(RLlibCallback):
             raise CurriculumError("no env runner has an env: the curriculum needs envs to act on.")
         first = found[0]
         for other in found[1:]:
-            if (other["config"], other["joint_names"]) != (first["config"], first["joint_names"]):
+            same_settings = other["config"].to_dict() == first["config"].to_dict()  # functions do not survive pickling
+            if not same_settings or other["joint_names"] != first["joint_names"]:
                 raise CurriculumError("env runners have envs with different joints or settings; expected the same.")
         self.curriculum = ActuatorCurriculum(first["config"], first["joint_names"])
         self._inertia = first["inertia"]
