@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 _ADAPTER = Path(__file__).parent / "adc_wrappers" / "rllib"
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Look for RLlib only if its adapter is about to be collected: importing it takes seconds."""
-    if collection_path != _ADAPTER:
-        return None
+    """Ignore them; RLlib is looked for only if they are about to be collected, because importing it takes seconds."""
+    return None if _ADAPTER not in (collection_path, collection_path.parent) or _rllib_is_there() else True
+
+
+@functools.cache
+def _rllib_is_there() -> bool:
     try:
         import ray.rllib  # noqa: F401
     except ImportError:
-        return True
-    return None
+        return False
+    return True

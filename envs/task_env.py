@@ -124,10 +124,10 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
     }
 
     def __init__(self, task: Task, render_mode: str | None = None) -> None:
+        self.task = task  # first: Gymnasium closes what could not be built, too
         if render_mode == "human":
             raise ValueError("a batch has no window: use render_mode='rgb_array', or one env with 'human'.")
         _check_render_mode(render_mode)
-        self.task = task
         self.num_envs = task.backend.num_envs
         self.actuator_backend = task.backend
         self.adc_config = task.adc_config

@@ -27,7 +27,7 @@ config = (
 )
 add_curriculum(config, CurriculumConfig(start_stiffness=36.0, target_stiffness=6.25, length_max=450, ema=0.1))
 
-ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
 saved = latest_checkpoint(folder)
 algorithm = config.build_algo() if saved is None else PPO.from_checkpoint(str(saved))
 curriculum = find_curriculum(algorithm)
@@ -38,7 +38,7 @@ while curriculum.iteration < iterations:
     result = algorithm.train()
     adc = result["adc"]
     line = f"iteration {curriculum.iteration:3d}: K {adc['stiffness']:.6f}, {adc['episodes']} episodes"
-    if "evaluation" in result:
+    if curriculum.iteration % 10 == 0:
         line += f", {result['evaluation']['env_runners']['episode_len_mean']:.0f} of 500 steps at the target stiffness"
     save_checkpoint(algorithm, folder)
     print(line, flush=True)

@@ -188,6 +188,7 @@ def cluster():
     os.environ.update(PRIORITY)
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     ray.init(
+        address="local",
         num_cpus=4,
         include_dashboard=False,
         log_to_driver=False,
@@ -338,6 +339,8 @@ def test_every_vectorization_counts_what_rllib_counts(cluster, env, mode):
     assert result["adc"]["episodes"] == result["env_runners"]["num_episodes"] > 1
     assert result["adc"]["episode_length_mean"] == pytest.approx(result["env_runners"]["episode_len_mean"])
     all_equal_to(algorithm, result)
+    algorithm.env_runner.make_env()  # as RLlib does after an env's failure
+    all_equal_to(algorithm, result)
     with pytest.raises(CurriculumError, match="evaluation_interval"):
         algorithm.evaluate()
     algorithm.stop()
@@ -383,6 +386,20 @@ def test_the_example_resumes_after_a_kill(tmp_path):
     assert int(resumed[0]) == number and rows.get(resumed[0], resumed[1]) == resumed[1]
     assert [int(n) for n, _ in line.findall(answer.stdout)][-2:] == [number + 1, number + 2]
     assert 6.25 <= float(re.search(r"K came to ([\d.]+)", answer.stdout).group(1)) < float(resumed[1]) < 36.0
+
+
+@pytest.mark.slow
+def test_the_example_learns(tmp_path):
+    """Fourteen iterations: episodes grow from some 45 steps to hundreds, and the cart softens."""
+    command = [sys.executable, str(ROOT / "examples" / "rllib_cartpole.py"), str(tmp_path / "run"), "14"]
+    environment = {**os.environ, **PRIORITY, "PYTHONPATH": str(ROOT)}
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    assert answer.returncode == 0, answer.stderr
+    rows = re.findall(r"iteration +\d+: K ([\d.]+), (\d+) episodes", answer.stdout)
+    stiffness, episodes = [float(k) for k, _ in rows], [int(n) for _, n in rows]
+    assert len(rows) == 14 and stiffness == sorted(stiffness, reverse=True) and stiffness[-1] < 30.0
+    assert sum(episodes[-4:]) < sum(episodes[:4]) / 3  # in the same number of steps
+    assert re.search(r"iteration  10: .* \d+ of 500 steps at the target stiffness", answer.stdout)
 
 
 def test_a_fake_backend_for_a_whole_batch():

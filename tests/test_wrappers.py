@@ -244,6 +244,37 @@ def test_totals_are_combined_before_they_are_used():
     assert env.curriculum.length_ema == 7.0
 
 
+@pytest.mark.parametrize("apply_at", ["iteration", "reset"])
+def test_a_wrapper_follows_a_curriculum_that_is_moved_elsewhere(apply_at):
+    env = ActuatorCurriculumWrapper(ScriptedEnv([4]), FAST, apply_at=apply_at)
+    env.reset()
+    run(env, 8)
+    assert env.adc_collect().length_sum == 8.0 and env.adc_collect().episodes == 0
+    elsewhere = ActuatorCurriculum(**{k: env.adc_settings()[k] for k in ("config", "joint_names")})
+    elsewhere.update([5, 5])
+    env.set_wrapper_attr("adc_state", elsewhere.state_dict())
+    assert env.adc_state == elsewhere.state_dict()
+    backend = env.unwrapped.actuator_backend
+    np.testing.assert_allclose(backend.stiffness, 50.0 if apply_at == "iteration" else 60.0)
+    env.reset()
+    np.testing.assert_allclose(backend.stiffness, 50.0)
+    backend.stiffness[:] = 51.0
+    with pytest.raises(BackendError, match="behind the curriculum"):
+        env.adc_state = elsewhere.state_dict()
+
+
+def test_a_wrapper_may_be_pinned_for_good():
+    env = ActuatorCurriculumWrapper(ScriptedEnv([4]), FAST)
+    env.reset()
+    run(env, 4)
+    env.adc_pin()
+    np.testing.assert_allclose(env.unwrapped.actuator_backend.stiffness, 40.0)
+    with pytest.raises(ResetNeeded):
+        env.step(env.action_space.sample())
+    with pytest.raises(CurriculumError, match="pinned"):
+        env.adc_state = ActuatorCurriculum(FAST, env.adc_settings()["joint_names"]).state_dict()
+
+
 def test_a_curriculum_that_nobody_closes_says_so(monkeypatch):
     monkeypatch.setattr("adc_wrappers.core.shared._PATIENCE", 50)
     env = ActuatorCurriculumWrapper(ScriptedEnv([5]))

@@ -91,18 +91,18 @@ class CurriculumCallbacks(RLlibCallback):
                 f"{type(made).__name__}: one curriculum for several agents is not supported."
             )
         training = not env_runner.config.in_evaluation
-        outer = isinstance(made, DictInfoToList)
-        bare = made.env if outer else made
+        outer = made if isinstance(made, DictInfoToList) else None
+        bare = made if outer is None else outer.env
         layer = wrap_runner_env(bare, self.settings, worker=env_runner.worker_index or 0, training=training)
         if training:
             start = ActuatorCurriculum(layer.settings["config"], layer.settings["joint_names"]).state_dict()
             state = getattr(env_runner, remote.STATE_ATTRIBUTE, start)
             layer.follow(state)
             setattr(env_runner, remote.STATE_ATTRIBUTE, state)
-        if outer:  # goes on to be used: a vector wrapper that is dropped closes the envs inside
-            made.env = layer
-        else:
+        if outer is None:
             env_runner.env = layer
+        else:  # goes on to be used: a vector wrapper that is dropped closes the envs inside
+            outer.env = layer
 
     def on_sample_end(self, *, env_runner: Any, metrics_logger: Any, **kwargs: Any) -> None:
         """Report the completed episodes."""
@@ -123,7 +123,8 @@ class CurriculumCallbacks(RLlibCallback):
             raise CurriculumError("no env runner has an env: the curriculum needs envs to act on.")
         first = found[0]
         for other in found[1:]:
-            if (other["config"], other["joint_names"]) != (first["config"], first["joint_names"]):
+            same_settings = other["config"].to_dict() == first["config"].to_dict()  # functions do not survive pickling
+            if not same_settings or other["joint_names"] != first["joint_names"]:
                 raise CurriculumError("env runners have envs with different joints or settings; expected the same.")
         self.curriculum = ActuatorCurriculum(first["config"], first["joint_names"])
         self._inertia = first["inertia"]

@@ -193,7 +193,7 @@ def _check(found: dict[str, Any], settings: RunnerSettings) -> None:
             f"the envs' curriculum closes its own iterations every {found['iteration_steps']} steps, and RLlib's "
             "driver would close them too. Create the wrapper without iteration_steps."
         )
-    if settings.curriculum is not None and found["config"] != settings.curriculum:
+    if settings.curriculum is not None and found["config"].to_dict() != settings.curriculum.to_dict():
         raise CurriculumError(
             "the envs bring a curriculum with other settings than add_curriculum() was given. Pass the settings in one "
             "place only."
