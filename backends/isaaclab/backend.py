@@ -84,7 +84,8 @@ class IsaacLabBackend:
     def _effective_inertia(self, env: Any, columns: torch.Tensor, given: ArrayLike | None) -> NDArray[np.float64]:
         if given is not None:
             return np.asarray(given, dtype=np.float64)
-        return to_numpy(joint_inertia(self.robot, getattr(env, "sim", None))[columns.cpu()])
+        with torch.inference_mode():
+            return to_numpy(joint_inertia(self.robot, getattr(env, "sim", None))[columns])
 
     def effective_inertia(self) -> NDArray[np.float64]:
         """Return M per joint at the robot's default joint positions, the mean over envs, armature included."""
