@@ -127,7 +127,9 @@ class FakeArticulation:
             buffer[index, joints] = values
         push(buffer.cpu(), indices=rows.cpu())
 
-    def write_joint_state_to_sim(self, position: Any, velocity: Any, joint_ids: Any = None, env_ids: Any = None) -> None:
+    def write_joint_state_to_sim(
+        self, position: Any, velocity: Any, joint_ids: Any = None, env_ids: Any = None
+    ) -> None:
         rows = slice(None) if env_ids is None else env_ids
         self.data.joint_pos[rows], self.data.joint_vel[rows] = position, velocity
 

@@ -68,7 +68,10 @@ class SpotEventsCfg:
         },
     )
     push: EventTermCfg | None = EventTermCfg(
-        func=mdp.push_by_setting_velocity, mode="interval", interval_range_s=PUSH_INTERVAL, params={"velocity_range": {}}
+        func=mdp.push_by_setting_velocity,
+        mode="interval",
+        interval_range_s=PUSH_INTERVAL,
+        params={"velocity_range": {}},
     )
 
 

@@ -49,7 +49,9 @@ def play(env, policy, steps: int) -> None:
         successes += int(extras["is_success"].sum())
         falls += int((dones.bool() & ~extras["time_outs"]).sum())
     share = held / (steps * env.num_envs)
-    print(f"{ended} episodes ended, {falls} by a fall, {successes} successes; in the stance {100 * share:.1f} % of steps")
+    print(
+        f"{ended} episodes ended, {falls} by a fall, {successes} successes; in the stance {100 * share:.1f} % of steps"
+    )
 
 
 if __name__ == "__main__":
