@@ -5,8 +5,8 @@ Written from a description of that release's behaviour, not from its source:
 - ``robot.actuators`` is a dict; implicit and explicit groups own tensors ``(num_envs, joints in the group)``;
 - explicit groups get zero gains in the solver, and their configured ones in ``data.default_joint_*``;
 - a gain that the config leaves out *is* the tensor of the defaults;
-- ``write_joint_stiffness_to_sim`` changes the solver and never the group, needs tensors as env ids, and copies the whole
-  buffer through the host;
+- ``write_joint_stiffness_to_sim`` changes the solver and never the group, needs tensors as env ids, and copies the
+  whole buffer through the host;
 - ``reset`` leaves gains alone; ``randomize_actuator_gains`` starts from the defaults at every call;
 - the mass matrix has six coordinates of a floating base before the joints, and no armature.
 """

@@ -23,7 +23,7 @@ INDEXING = {"__getitem__", "__setitem__", "index_put_", "index_put"}
 class HostReads(TorchFunctionMode):
     """While it is on, ``counts`` says which reads happened.
 
-    Indexing by a mask counts (it looks for the places where the mask is true), and so does ``torch.tensor(…, device=…)``.
+    Indexing by a mask counts (it looks for where the mask is true), and so does ``torch.tensor(…, device=…)``.
     ``to(device)`` counts unless it is told not to wait; Isaac Lab's own is left out, where it says so of tensors that
     are on the device already.
     """

@@ -67,7 +67,7 @@ def test_a_write_that_does_not_take_is_found_out_one_iteration_later(value):
     for _ in range(STEPS):
         env.step(torch.zeros(16, 2))
     group.write = plain
-    with pytest.raises(BackendError, match="were changed|did not take"):
+    with pytest.raises(BackendError, match=r"were changed|did not take"):
         for _ in range(STEPS):
             env.step(torch.zeros(16, 2))
 
@@ -75,8 +75,8 @@ def test_a_write_that_does_not_take_is_found_out_one_iteration_later(value):
 @pytest.mark.parametrize(
     "read",
     [
-        lambda t: t.sum().item(), lambda t: t.tolist(), lambda t: bool(t.any()), lambda t: t.nonzero(), lambda t: t.cpu(),
-        lambda t: t[t > 0], lambda t: float(t.sum()), lambda t: t.numpy(), lambda t: t.to("cpu"),
+        lambda t: t.sum().item(), lambda t: t.tolist(), lambda t: bool(t.any()), lambda t: t.nonzero(),
+        lambda t: t.cpu(), lambda t: t[t > 0], lambda t: float(t.sum()), lambda t: t.numpy(), lambda t: t.to("cpu"),
         lambda t: torch.tensor([1.0], device=t.device), lambda t: t.__setitem__(t > 0, 1.0),
     ],
 )  # fmt: skip

@@ -189,7 +189,7 @@ def test_factors_are_positive(limits):
 def test_what_cannot_be_controlled_is_refused_or_left_out():
     robot = robot_with({**MIXED})
     robot.add("net", ActuatorNetMLP, [0])
-    with pytest.raises(BackendError, match="'net'.*has no stiffness"):
+    with pytest.raises(BackendError, match=r"'net'.*has no stiffness"):
         IsaacLabBackend(FakeIsaacEnv(robot))
     assert IsaacLabBackend(FakeIsaacEnv(robot), groups=["knees"]).joint_names == ("j1",)
     torque = robot_with({"all": (IdealPDActuator, [0, 1, 2], 0.0)})

@@ -60,7 +60,7 @@ class IsaacLabBackend:
         order = torch.argsort(columns)
         self.joint_names = tuple(robot.joint_names[i] for i in columns[order].tolist())
         slots = torch.argsort(order)
-        self._slots = list(slots.split([len(group.joints) for group in self.groups]))
+        self._slots = list(torch.split(slots, [len(group.joints) for group in self.groups]))
         """Where each group's joints are among ours."""
         self.explicit_time_step = _physics_step(inner) if any(g.kind != "implicit" for g in self.groups) else None
         shape = (self.num_envs, len(self.joint_names))

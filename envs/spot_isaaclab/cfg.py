@@ -81,7 +81,7 @@ class SpotHandstandEnvCfg(DirectRLEnvCfg):
 
     episode_length_s: float = 20.0
     decimation: int = 10
-    action_space: int = 12
+    action_space: Any = 12
     observation_space: int = 45
     state_space: int = 0
     sim: sim_utils.SimulationCfg = sim_utils.SimulationCfg(dt=0.002, render_interval=10)

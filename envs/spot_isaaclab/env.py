@@ -159,11 +159,10 @@ class SpotStandIsaacEnv(DirectRLEnv):
 
     def place(self, start: RobotStart, env_ids: torch.Tensor) -> None:
         """Put chosen robots into a state, given as tensors in the table's order."""
-        turned = rotate(start.base_quaternion, start.base_angular_velocity[:, None])[:, 0]
-        self.reader.place(
-            env_ids, start.base_position, start.base_quaternion, start.base_linear_velocity, turned,
-            start.joint_positions, start.joint_velocities,
-        )  # fmt: skip
+        tensors: Any = start
+        position, quaternion, linear, angular, joints, joint_velocities = tensors
+        turned = rotate(quaternion, angular[:, None])[:, 0]
+        self.reader.place(env_ids, position, quaternion, linear, turned, joints, joint_velocities)
         self._state = None
 
     def _observation(self, state: RobotState) -> torch.Tensor:
