@@ -79,8 +79,10 @@ class SpotReader:
         """Largest force on each link over the last three physics steps."""
         data = self._contacts.data
         if self._latest_only:
-            return as_tensor(data.net_forces_w).norm(dim=-1)  # type: ignore[no-untyped-call, no-any-return]
-        return as_tensor(data.net_forces_w_history).norm(dim=-1).amax(dim=1)  # type: ignore[no-untyped-call, no-any-return]
+            latest: torch.Tensor = torch.linalg.vector_norm(as_tensor(data.net_forces_w), dim=-1)
+            return latest
+        largest: torch.Tensor = torch.linalg.vector_norm(as_tensor(data.net_forces_w_history), dim=-1).amax(dim=1)
+        return largest
 
     def _w_first(self, quaternion: torch.Tensor) -> torch.Tensor:
         """Isaac Lab 3 has x y z w, before it was w x y z."""
