@@ -11,11 +11,25 @@ STAMP := $(VENV)/.installed
 RLLIB_VENV ?= .venv-rllib
 RLLIB_STAMP := $(RLLIB_VENV)/.installed
 RLLIB_TESTS := tests/test_rllib.py tests/test_curriculum.py tests/test_counting.py tests/test_wrappers.py
+# Isaac Lab has an environment of its own. ISAAC=small: CPU torch, 3 GB, NVIDIA's pins overridden. ISAAC=full: as its makers
+# support it (8 GB, Python 3.12). ISAAC_PHYSX= leaves PhysX out, whose packages carry an NVIDIA licence.
+ISAAC ?= small
+ISAAC_VENV ?= .venv-isaac
+ISAAC_PYTHON ?= $(if $(filter full,$(ISAAC)),python3.12,python3.11)
+ISAAC_PHYSX ?= ovphysx==0.6.4.72118723 ovstage==0.2.1.385922
+ISAAC_BIN := $(ISAAC_VENV)/bin
+ISAAC_STAMP := $(ISAAC_VENV)/.installed-$(ISAAC)
+ISAAC_PACKAGES := "newton[sim]==1.6.1" warp-lang==1.17.0 gymnasium numpy prettytable lazy_loader trimesh usd-exchange==3.0.1 \
+	newton-usd-schemas hydra-core rsl-rl-lib==5.5.1 scipy tensorboard psutil filelock einops packaging botocore requests \
+	omniverseclient==2.74.0 rich matplotlib h5py
+ISAAC_TESTS := tests/test_isaaclab_fakes.py tests/test_host_reads.py tests/test_isaaclab_events.py \
+	tests/test_isaaclab_motion.py tests/test_isaaclab_spot.py tests/test_isaaclab_training.py
 
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy
 
 .PHONY: demo test test-fast test-rsl-rl test-rllib lint bench clean
+.PHONY: demo test test-fast test-rsl-rl test-isaac lint bench clean
 .DEFAULT_GOAL := test
 
 $(STAMP): setup.cfg pyproject.toml
@@ -51,6 +65,20 @@ $(RLLIB_STAMP): setup.cfg pyproject.toml
 
 test-rllib: $(RLLIB_STAMP)  ## the RLlib adapter, and the core under RLlib's Gymnasium, in .venv-rllib
 	$(RLLIB_VENV)/bin/python -m pytest $(RLLIB_TESTS)
+$(ISAAC_STAMP):
+	$(ISAAC_PYTHON) -m venv $(ISAAC_VENV)
+	$(ISAAC_BIN)/python -m pip install -qq --upgrade pip
+ifeq ($(ISAAC),full)
+	$(ISAAC_BIN)/python -m pip install -qq isaaclab==3.0.0 rsl-rl-lib==5.5.1
+else
+	$(ISAAC_BIN)/python -m pip install -qq "$(TORCH)"
+	$(ISAAC_BIN)/python -m pip install -qq --no-deps --ignore-requires-python isaaclab==3.0.0
+	$(ISAAC_BIN)/python -m pip install -qq $(ISAAC_PACKAGES)
+endif
+	$(ISAAC_BIN)/python -m pip install -qq pytest hypothesis array-api-compat tyro stable-baselines3 $(ISAAC_PHYSX)
+	$(ISAAC_BIN)/python -m pip install -qq --no-deps --editable .
+test-isaac: $(ISAAC_STAMP)  ## Isaac Lab 3 itself, on the CPU; the first run compiles kernels for some minutes
+	$(ISAAC_BIN)/python -m pytest -W ignore $(ISAAC_TESTS)
 
 lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -62,3 +90,4 @@ bench: $(STAMP)  ## wrapped against bare, in one run
 
 clean:
 	rm -rf $(VENV) $(RLLIB_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(ISAAC_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

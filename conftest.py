@@ -20,3 +20,10 @@ def _rllib_is_there() -> bool:
     except ImportError:
         return False
     return True
+"""What is not collected where an optional simulator is missing; its tests say themselves why they are skipped."""
+import importlib.util
+collect_ignore_glob = (
+    []
+    if importlib.util.find_spec("isaaclab")
+    else ["*/spot_isaaclab/*", "tests/isaac_helpers.py", "examples/isaaclab/*"]
+)

@@ -26,20 +26,9 @@ from isaaclab.utils import configclass
 from adc_wrappers.backends.isaaclab.arrays import as_tensor
 from adc_wrappers.backends.spot_model import JointSpec, LinkSpec, RobotSpec, ShapeSpec, spot_usd
 from adc_wrappers.envs.spot_isaaclab.physics import simulation_cfg
+from benchmarks.isaaclab import one_thread_for_physx
 
 torch.set_num_threads(1)
-
-
-def one_thread_for_physx() -> None:
-    """Isaac Lab starts eight; on a busy machine they wait for each other a hundred times longer than they work."""
-    try:
-        import ovphysx
-    except ImportError:
-        return
-    plain = ovphysx.PhysXConfig
-    ovphysx.PhysXConfig = lambda **settings: plain(**{**settings, "num_threads": 0})
-
-
 one_thread_for_physx()
 
 ARMS = ("implicit", "ideal", "delayed", "motor")

@@ -22,7 +22,9 @@ class Envs:
         console = Console(highlight=False)
         for spec in TASKS.values():
             console.print(f"[bold]{spec.name}[/bold]  {spec.summary}")
-            console.print(f"  backends: {', '.join((*spec.backends, *spec.native))}   Gymnasium id: {spec.gymnasium_id}")
+            console.print(
+                f"  backends: {', '.join((*spec.backends, *spec.native))}   Gymnasium id: {spec.gymnasium_id}"
+            )
             table = Table("setting", "default", box=None, padding=(0, 2), show_header=True)
             for field in dataclasses.fields(spec.settings_class()):
                 table.add_row(

@@ -50,6 +50,16 @@ class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
         self._report(result[4])
         return result
 
+    def end_iteration(self) -> CurriculumReport:
+        """Close the iteration; episode totals and the check of the gains come from the device in one read."""
+        checks = self.adc.readback.checks() if isinstance(self._counter, TensorCounter) else None
+        if checks is None or not self.adc.training:
+            return super().end_iteration()
+        totals, values = self._counter.collect_with(checks)
+        report = self.adc.end_iteration(totals, values)
+        self._schedule_closing()
+        return report
+
     def _count(self, terminated: Any, truncated: Any, extras: dict[str, Any]) -> None:
         if self._counter is None:
             tensors = hasattr(terminated, "new_tensor")

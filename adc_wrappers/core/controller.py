@@ -13,6 +13,7 @@ from .actuators import ActuatorBackend, as_numpy, check_backend_shape, check_tim
 from .config import CurriculumConfig
 from .curriculum import ActuatorCurriculum
 from .errors import BackendError, CurriculumError, did_you_mean
+from .readback import DeviceReadback
 from .report import CurriculumReport
 from .totals import EpisodeTotals
 
@@ -22,6 +23,9 @@ ApplyAt = Literal["iteration", "reset"]
 
 _TOLERANCE = 1e-4
 """Relative difference that a backend's own precision may make between gains written and gains read."""
+
+_NOT_TAKEN = "did not take"
+_CHANGED = "were changed behind the curriculum"
 
 
 class CurriculumController:
@@ -63,6 +67,8 @@ class CurriculumController:
         self._pending: NDArray[np.bool_] = np.zeros(backend.num_envs, dtype=bool)
         self._any_pending = False
         self.last_totals = EpisodeTotals()
+        self.readback = DeviceReadback(backend, _TOLERANCE)
+        """Checks of gains on a device, to be read together with what else an iteration reads from it."""
         self.report = CurriculumReport()
         """Numbers of the present iteration; replaced when they change."""
         if training:
@@ -103,6 +109,19 @@ class CurriculumController:
         """Close an iteration: move the curriculum, write the gains, return the report."""
         self._refuse_pinned()
         self.verify()
+    def end_iteration(self, totals: EpisodeTotals, checks: list[float] | None = None) -> CurriculumReport:
+        """Close an iteration: move the curriculum, write the gains, return the report.
+
+        Args:
+            totals: Episodes completed in it.
+            checks: What the checks of ``readback`` gave. The gains are then not read here, and the verdict on those
+                that are written now is among the next iteration's checks.
+        """
+        if not self.training:
+            raise CurriculumError(
+                "an iteration cannot be closed while the target gains are pinned: leave evaluation() first."
+            )
+        self._judge(checks)
         if self.combine is not None:
             totals = self.combine(totals)
         self.curriculum.update(totals)
@@ -138,6 +157,20 @@ class CurriculumController:
             self._refresh_report()
         else:
             self._apply_now()
+            self._apply_now(read_later=checks is not None)
+        return self.report
+
+    def _judge(self, checks: list[float] | None) -> None:
+        """Raise if the live gains are not what was written, by reading them or by checks made on the device."""
+        if checks is None:
+            self.verify()
+            return
+        for complaint, excess in zip((_CHANGED, _NOT_TAKEN), checks, strict=False):
+            if not excess <= 0.0:  # true for NaN
+                self._compare(self._stiffness, self._damping, complaint)
+                raise BackendError(
+                    f"the gains of {type(self.backend).__name__} {complaint} in the last iteration, and are right now."
+                )
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
@@ -156,7 +189,7 @@ class CurriculumController:
 
     def verify(self) -> None:
         """Raise if the live gains are no longer what was written."""
-        self._compare(self._stiffness, self._damping, "were changed behind the curriculum")
+        self._compare(self._stiffness, self._damping, _CHANGED)
 
     def load_state_dict(self, state: dict[str, Any], *, strict: bool = True) -> None:
         """Restore the curriculum and write its gains."""
@@ -166,13 +199,16 @@ class CurriculumController:
         if self.training:
             self._apply_now()
 
-    def _apply_now(self) -> None:
+    def _apply_now(self, *, read_later: bool = False) -> None:
         curriculum = self.curriculum
         self._pending[:] = False
         self._any_pending = False
-        self._write(curriculum.draw(self.backend.num_envs) if curriculum.per_episode else curriculum.stiffness)
+        stiffness = curriculum.draw(self.backend.num_envs) if curriculum.per_episode else curriculum.stiffness
+        self._write(stiffness, read_later=read_later)
 
-    def _write(self, stiffness: NDArray[np.float64], env_ids: NDArray[np.int64] | None = None) -> None:
+    def _write(
+        self, stiffness: NDArray[np.float64], env_ids: NDArray[np.int64] | None = None, *, read_later: bool = False
+    ) -> None:
         """Write one row of stiffness for all envs, or a row for each; read back and compare."""
         chosen = slice(None) if env_ids is None else env_ids
         expected_stiffness, expected_damping = self._stiffness.copy(), self._damping.copy()
@@ -180,8 +216,10 @@ class CurriculumController:
         expected_damping[chosen] = self.damping(stiffness)
         # The backend gets arrays of its own, so that it may keep them.
         self.backend.set_gains(expected_stiffness[chosen].copy(), expected_damping[chosen].copy(), env_ids)
-        self._compare(expected_stiffness, expected_damping, "did not take")
+        if not read_later:
+            self._compare(expected_stiffness, expected_damping, _NOT_TAKEN)
         self._stiffness, self._damping = expected_stiffness, expected_damping
+        self.readback.expect(expected_stiffness, expected_damping, unread=read_later)
         self._refresh_report()
 
     def damping(self, stiffness: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -120,10 +120,15 @@ class TensorCounter:
 
     def collect(self) -> EpisodeTotals:
         """Return the totals since the last call: the one read from the device."""
+        return self.collect_with([])[0]
+
+    def collect_with(self, numbers: list[Any]) -> tuple[EpisodeTotals, list[float]]:
+        """Return the totals since the last call, and further numbers on the device, in one read from it."""
         self._fold()
-        episodes, length_sum, judged, successes = self._sums.tolist()
+        parts = [self._sums.double(), *(number.double().reshape(1) for number in numbers)]
+        episodes, length_sum, judged, successes, *values = self._torch.cat(parts).tolist()
         self._sums.zero_()
-        return EpisodeTotals(episodes, float(length_sum), judged, successes)
+        return EpisodeTotals(round(episodes), length_sum, round(judged), round(successes)), values
 
     def _fold(self) -> None:
         """Add the rows of the buffer to the sums and begin with an empty one."""

@@ -60,7 +60,7 @@ class IsaacLabBackend:
         order = torch.argsort(columns)
         self.joint_names = tuple(robot.joint_names[i] for i in columns[order].tolist())
         slots = torch.argsort(order)
-        self._slots = list(slots.split([len(group.joints) for group in self.groups]))
+        self._slots = list(torch.split(slots, [len(group.joints) for group in self.groups]))
         """Where each group's joints are among ours."""
         self.explicit_time_step = _physics_step(inner) if any(g.kind != "implicit" for g in self.groups) else None
         shape = (self.num_envs, len(self.joint_names))
@@ -84,7 +84,8 @@ class IsaacLabBackend:
     def _effective_inertia(self, env: Any, columns: torch.Tensor, given: ArrayLike | None) -> NDArray[np.float64]:
         if given is not None:
             return np.asarray(given, dtype=np.float64)
-        return to_numpy(joint_inertia(self.robot, getattr(env, "sim", None))[columns.cpu()])
+        with torch.inference_mode():
+            return to_numpy(joint_inertia(self.robot, getattr(env, "sim", None))[columns])
 
     def effective_inertia(self) -> NDArray[np.float64]:
         """Return M per joint at the robot's default joint positions, the mean over envs, armature included."""

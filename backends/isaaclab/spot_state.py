@@ -68,7 +68,7 @@ class SpotReader:
         back = quaternion * self._back
         centre = _rotate(back, as_tensor(data.root_com_lin_vel_w))
         angular = _rotate(back, as_tensor(data.root_com_ang_vel_w))
-        return centre - torch.linalg.cross(angular, as_tensor(data.body_com_pos_b)[:, self._base]), angular
+        return centre - torch.cross(angular, as_tensor(data.body_com_pos_b)[:, self._base], dim=-1), angular
 
     def _torques(self) -> torch.Tensor:
         if self._modern:
@@ -79,8 +79,10 @@ class SpotReader:
         """Largest force on each link over the last three physics steps."""
         data = self._contacts.data
         if self._latest_only:
-            return torch.linalg.vector_norm(as_tensor(data.net_forces_w), dim=-1)
-        return torch.linalg.vector_norm(as_tensor(data.net_forces_w_history), dim=-1).amax(dim=1)
+            latest: torch.Tensor = torch.linalg.vector_norm(as_tensor(data.net_forces_w), dim=-1)
+            return latest
+        largest: torch.Tensor = torch.linalg.vector_norm(as_tensor(data.net_forces_w_history), dim=-1).amax(dim=1)
+        return largest
 
     def _w_first(self, quaternion: torch.Tensor) -> torch.Tensor:
         """Isaac Lab 3 has x y z w, before it was w x y z."""
@@ -116,7 +118,7 @@ class SpotReader:
         pose = torch.cat((position + self._origins[env_ids], turned), dim=-1)
         # engines take the velocity of the centre of mass
         lever = _rotate(quaternion, as_tensor(robot.data.body_com_pos_b)[env_ids, self._base])
-        velocity = torch.cat((linear + torch.linalg.cross(angular, lever), angular), dim=-1)
+        velocity = torch.cat((linear + torch.cross(angular, lever, dim=-1), angular), dim=-1)
         positions, speeds = self.in_engine_order(joints), self.in_engine_order(joint_velocities)
         if self._modern:
             robot.write_root_link_pose_to_sim_index(root_pose=pose, env_ids=env_ids)
@@ -142,8 +144,8 @@ class SpotReader:
 def _rotate(quaternion: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     """Turn ``(n, 3)`` vectors by unit quaternions w x y z."""
     axis = quaternion[:, 1:]
-    cross = torch.linalg.cross(axis, vectors)
-    return vectors + 2.0 * (quaternion[:, :1] * cross + torch.linalg.cross(axis, cross))
+    cross = torch.cross(axis, vectors, dim=-1)
+    return vectors + 2.0 * (quaternion[:, :1] * cross + torch.cross(axis, cross, dim=-1))
 
 
 def _positions(names: Sequence[str], among: Sequence[str], what: str) -> torch.Tensor:

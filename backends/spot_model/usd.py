@@ -80,8 +80,8 @@ def _without(leg: LinkSpec, foot: LinkSpec, origin: _Array) -> LinkSpec:
     com = (leg.mass * whole_com - foot.mass * origin) / rest
     inertia = _matrix(leg.inertia) - _matrix(foot.inertia) - foot.mass * _steiner(origin - whole_com)
     inertia -= rest * _steiner(com - whole_com)
-    values = tuple(float(inertia[i, j]) for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)))
-    return dataclasses.replace(leg, mass=rest, com=tuple(com.tolist()), inertia=values)
+    xx, yy, zz, xy, xz, yz = (float(inertia[i, j]) for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)))
+    return dataclasses.replace(leg, mass=rest, com=tuple(com.tolist()), inertia=(xx, yy, zz, xy, xz, yz))
 
 
 def _matrix(inertia: Sequence[float]) -> _Array:

@@ -68,7 +68,10 @@ class SpotEventsCfg:
         },
     )
     push: EventTermCfg | None = EventTermCfg(
-        func=mdp.push_by_setting_velocity, mode="interval", interval_range_s=PUSH_INTERVAL, params={"velocity_range": {}}
+        func=mdp.push_by_setting_velocity,
+        mode="interval",
+        interval_range_s=PUSH_INTERVAL,
+        params={"velocity_range": {}},
     )
 
 
@@ -78,7 +81,7 @@ class SpotHandstandEnvCfg(DirectRLEnvCfg):
 
     episode_length_s: float = 20.0
     decimation: int = 10
-    action_space: int = 12
+    action_space: Any = 12
     observation_space: int = 45
     state_space: int = 0
     sim: sim_utils.SimulationCfg = sim_utils.SimulationCfg(dt=0.002, render_interval=10)

@@ -94,7 +94,8 @@ class SpotStandIsaacEnv(DirectRLEnv):
 
     def _pre_physics_step(self, actions: torch.Tensor) -> None:
         self._before = self._moment()
-        self._action = actions.clamp(-self.action_limit, self.action_limit)
+        # in place, as everywhere here: RSL-RL steps under inference mode, and others do not
+        torch.clamp(actions, -self.action_limit, self.action_limit, out=self._action)
 
     def _apply_action(self) -> None:
         self._state = None
@@ -103,7 +104,7 @@ class SpotStandIsaacEnv(DirectRLEnv):
     def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
         self._state = None
         state = self.state()
-        self._held = torch.where(self.holds(), self._held + 1, 0)
+        self._held.add_(1).mul_(self.holds())
         self._broken = ~torch.isfinite(self._observation(state)).all(dim=-1)
         terminated = self.fallen() | self._broken
         truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
@@ -158,11 +159,10 @@ class SpotStandIsaacEnv(DirectRLEnv):
 
     def place(self, start: RobotStart, env_ids: torch.Tensor) -> None:
         """Put chosen robots into a state, given as tensors in the table's order."""
-        turned = rotate(start.base_quaternion, start.base_angular_velocity[:, None])[:, 0]
-        self.reader.place(
-            env_ids, start.base_position, start.base_quaternion, start.base_linear_velocity, turned,
-            start.joint_positions, start.joint_velocities,
-        )  # fmt: skip
+        tensors: Any = start
+        position, quaternion, linear, angular, joints, joint_velocities = tensors
+        turned = rotate(quaternion, angular[:, None])[:, 0]
+        self.reader.place(env_ids, position, quaternion, linear, turned, joints, joint_velocities)
         self._state = None
 
     def _observation(self, state: RobotState) -> torch.Tensor:
