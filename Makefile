@@ -4,7 +4,7 @@ VENV ?= .venv
 # The CPU-friendly release that this project is tested with; the library itself accepts a range.
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
-EXTRAS := dev,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view
+EXTRAS := dev,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,spot-sim,sysid,study
 RSL_RL_VERSIONS ?= 5.2.0 5.3.0 5.4.2 5.5.1
 STAMP := $(VENV)/.installed
 # RLlib pins an older Gymnasium, so it has an environment of its own.
@@ -28,8 +28,7 @@ ISAAC_TESTS := tests/test_isaaclab_fakes.py tests/test_host_reads.py tests/test_
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo test test-fast test-rsl-rl test-rllib lint bench clean
-.PHONY: demo test test-fast test-rsl-rl test-isaac lint bench clean
+.PHONY: demo test test-fast test-rsl-rl test-rllib test-isaac lint bench clean
 .DEFAULT_GOAL := test
 
 $(STAMP): setup.cfg pyproject.toml
@@ -65,6 +64,7 @@ $(RLLIB_STAMP): setup.cfg pyproject.toml
 
 test-rllib: $(RLLIB_STAMP)  ## the RLlib adapter, and the core under RLlib's Gymnasium, in .venv-rllib
 	$(RLLIB_VENV)/bin/python -m pytest $(RLLIB_TESTS)
+
 $(ISAAC_STAMP):
 	$(ISAAC_PYTHON) -m venv $(ISAAC_VENV)
 	$(ISAAC_BIN)/python -m pip install -qq --upgrade pip
@@ -77,6 +77,8 @@ else
 endif
 	$(ISAAC_BIN)/python -m pip install -qq pytest hypothesis array-api-compat tyro stable-baselines3 $(ISAAC_PHYSX)
 	$(ISAAC_BIN)/python -m pip install -qq --no-deps --editable .
+	touch $@
+
 test-isaac: $(ISAAC_STAMP)  ## Isaac Lab 3 itself, on the CPU; the first run compiles kernels for some minutes
 	$(ISAAC_BIN)/python -m pytest -W ignore $(ISAAC_TESTS)
 
@@ -89,5 +91,4 @@ bench: $(STAMP)  ## wrapped against bare, in one run
 	$(BIN)/python benchmarks/overhead.py --write
 
 clean:
-	rm -rf $(VENV) $(RLLIB_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
-	rm -rf $(VENV) $(ISAAC_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(RLLIB_VENV) $(ISAAC_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

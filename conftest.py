@@ -1,16 +1,25 @@
-"""Leaves the RLlib adapter's modules out of the doctests where ray[rllib] is not installed."""
+"""What is not collected where an optional package is missing; its tests say themselves why they are skipped."""
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 from pathlib import Path
 
-_ADAPTER = Path(__file__).parent / "adc_wrappers" / "rllib"
+_RLLIB_ADAPTER = Path(__file__).parent / "adc_wrappers" / "rllib"
+
+collect_ignore_glob = (
+    []
+    if importlib.util.find_spec("isaaclab")
+    else ["*/spot_isaaclab/*", "tests/isaac_helpers.py", "examples/isaaclab/*"]
+)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Ignore them; RLlib is looked for only if they are about to be collected, because importing it takes seconds."""
-    return None if _ADAPTER not in (collection_path, collection_path.parent) or _rllib_is_there() else True
+    """Ignore the RLlib adapter without RLlib, which is looked for only now, because importing it takes seconds."""
+    if _RLLIB_ADAPTER not in (collection_path, collection_path.parent) or _rllib_is_there():
+        return None
+    return True
 
 
 @functools.cache
@@ -20,10 +29,3 @@ def _rllib_is_there() -> bool:
     except ImportError:
         return False
     return True
-"""What is not collected where an optional simulator is missing; its tests say themselves why they are skipped."""
-import importlib.util
-collect_ignore_glob = (
-    []
-    if importlib.util.find_spec("isaaclab")
-    else ["*/spot_isaaclab/*", "tests/isaac_helpers.py", "examples/isaaclab/*"]
-)

@@ -205,7 +205,6 @@ def _make_native(
     module, function = spec.native[backend].split(":")
     count = {} if num_envs is None else {"num_envs": num_envs}
     return getattr(importlib.import_module(module), function)(**count, render_mode=render_mode, **settings)
-    return TaskVectorEnv(factory(chosen, num_envs, built), render_mode)
 
 
 def register_gymnasium_ids() -> None:

@@ -25,8 +25,8 @@ from .play import Play
 from .plot import Plot
 from .select_k0 import SelectK0
 from .spot_sim import SpotSim
-from .sysid import Sysid
 from .study import Study
+from .sysid import Sysid
 from .train import Train
 from .trials import Trials
 from .viability import Viability

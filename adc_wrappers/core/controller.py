@@ -105,10 +105,6 @@ class CurriculumController:
             self._pending[due] = False
             self._any_pending = bool(self._pending.any())
 
-    def end_iteration(self, totals: EpisodeTotals) -> CurriculumReport:
-        """Close an iteration: move the curriculum, write the gains, return the report."""
-        self._refuse_pinned()
-        self.verify()
     def end_iteration(self, totals: EpisodeTotals, checks: list[float] | None = None) -> CurriculumReport:
         """Close an iteration: move the curriculum, write the gains, return the report.
 
@@ -117,16 +113,13 @@ class CurriculumController:
             checks: What the checks of ``readback`` gave. The gains are then not read here, and the verdict on those
                 that are written now is among the next iteration's checks.
         """
-        if not self.training:
-            raise CurriculumError(
-                "an iteration cannot be closed while the target gains are pinned: leave evaluation() first."
-            )
+        self._refuse_pinned()
         self._judge(checks)
         if self.combine is not None:
             totals = self.combine(totals)
         self.curriculum.update(totals)
         self.last_totals = totals
-        self._apply_when_due()
+        self._apply_when_due(read_later=checks is not None)
         return self.report
 
     def follow(self, state: dict[str, Any]) -> CurriculumReport:
@@ -148,18 +141,6 @@ class CurriculumController:
                 "an iteration cannot be closed while the target gains are pinned: leave evaluation() first."
             )
 
-    def _apply_when_due(self) -> None:
-        if self._apply_at == "reset" and not self.curriculum.per_episode:
-            self._pending[:] = True
-            self._any_pending = True
-            self._refresh_report()
-        elif self.curriculum.per_episode:
-            self._refresh_report()
-        else:
-            self._apply_now()
-            self._apply_now(read_later=checks is not None)
-        return self.report
-
     def _judge(self, checks: list[float] | None) -> None:
         """Raise if the live gains are not what was written, by reading them or by checks made on the device."""
         if checks is None:
@@ -171,6 +152,16 @@ class CurriculumController:
                 raise BackendError(
                     f"the gains of {type(self.backend).__name__} {complaint} in the last iteration, and are right now."
                 )
+
+    def _apply_when_due(self, *, read_later: bool = False) -> None:
+        if self._apply_at == "reset" and not self.curriculum.per_episode:
+            self._pending[:] = True
+            self._any_pending = True
+            self._refresh_report()
+        elif self.curriculum.per_episode:
+            self._refresh_report()
+        else:
+            self._apply_now(read_later=read_later)
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
