@@ -18,6 +18,7 @@ from adc_wrappers.cli import main
 from adc_wrappers.deploy import TrialError, TrialRecorder, find_trials, read_trial, run_trial, summarize
 from adc_wrappers.policy import load
 from adc_wrappers.spot_sim import PracticeRobot
+from adc_wrappers.trajectories import read_log
 
 ROOT = Path(__file__).parents[1]
 
@@ -77,23 +78,15 @@ def test_a_trial_on_the_practice_robot_is_recorded_and_holds_no_secret(tmp_path,
 
 
 def _check_trajectory_log(folder, trial):
-    """What the project's trajectory logs are: times that increase, one column per joint and kind, finite numbers."""
-    columns, rows = table(folder / "states.csv")
-    joints = json.loads((folder / "states.json").read_text())["joints"]
-    values = rows.astype(float)
-    assert np.isfinite(values).all() and (np.diff(values[:, 0]) > 0).all()
-    kinds = ("position", "velocity", "target", "torque")
-    assert columns[1:49] == [f"{kind}.{joint}" for kind in kinds for joint in joints]
-    assert columns[49:] == [
-        *(f"base_position.{axis}" for axis in "xyz"), *(f"base_quaternion.{axis}" for axis in "wxyz"),
-        *(f"base_linear_velocity.{axis}" for axis in "xyz"), *(f"base_angular_velocity.{axis}" for axis in "xyz"),
-    ]  # fmt: skip
+    """What was recorded is a log that system identification reads."""
+    log = read_log(folder / "states.csv")
+    assert log.torques is not None and log.base is not None
+    assert log.source == trial.source
     assert trial.metadata["commanded"] == json.loads((folder / "states.json").read_text())["commanded"]
     steps, actions = table(folder / "steps.csv")
-    wanted = actions[:, [steps.index(f"target.{joint}") for joint in joints]].astype(float)
-    sent = values[:, [columns.index(f"target.{joint}") for joint in joints]]
-    assert len(sent) == len(wanted) == 40
-    assert np.abs(sent - wanted).max() < 1e-6  # in lockstep, one state per step
+    wanted = actions[:, [steps.index(f"target.{joint}") for joint in log.joint_names]].astype(float)
+    assert len(log.targets) == len(wanted) == 40
+    assert np.abs(log.targets - wanted).max() < 1e-6  # in lockstep, one state per step
 
 
 @pytest.mark.slow

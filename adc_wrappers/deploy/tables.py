@@ -12,15 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adc_wrappers.trajectories.columns import BASE_COLUMNS as _BASE_GROUPS
+
 __all__ = ["BASE_COLUMNS", "TableWriter", "base_numbers", "joint_columns"]
 
-_AXES = ("x", "y", "z")
-BASE_COLUMNS: tuple[str, ...] = (
-    *(f"base_position.{axis}" for axis in _AXES),
-    *(f"base_quaternion.{axis}" for axis in ("w", *_AXES)),
-    *(f"base_linear_velocity.{axis}" for axis in _AXES),
-    *(f"base_angular_velocity.{axis}" for axis in _AXES),
-)
+BASE_COLUMNS: tuple[str, ...] = tuple(name for names in _BASE_GROUPS.values() for name in names)
 """Columns of the body in a trajectory log; velocities are in the body frame."""
 
 
