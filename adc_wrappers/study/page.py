@@ -73,8 +73,9 @@ def _escape(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Escape a sentence, with K_* and K_0 as they are printed."""
-    return re.sub(r"\b([Kα])_([*0])", r"\1<sub>\2</sub>", _escape(text))
+    """Escape a paragraph, with K_* and K_0 as they are printed, and Markdown's bold and code."""
+    plain = re.sub(r"\b([Kα])_([*0])", r"\1<sub>\2</sub>", _escape(text))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", plain))
 
 
 def _asset(name: str) -> str:

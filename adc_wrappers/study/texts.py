@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,10 +77,15 @@ def how_to_repeat(results: StudyResults) -> list[str]:
     """Return the commands that made the runs."""
     if results.study is not None:
         return [
-            f"{entry['command']}  # {entry['started']} UTC, commit {entry['commit']}"
+            f"{_as_typed(entry['command'])}  # {entry['started']} UTC, commit {entry['commit']}"
             for entry in results.study["commands"]
         ]
-    return [line for run in results.runs for line in run.command()]
+    return [_as_typed(line) for run in results.runs for line in run.command()]
+
+
+def _as_typed(command: str) -> str:
+    """Return a command that was given as ``python -m adc_wrappers.cli`` in its short form."""
+    return re.sub(r"^__main__\.py ", "adc ", command)
 
 
 def _beside_paper(results: StudyResults, rows: Sequence[ConditionNumbers], title: str) -> Table:
