@@ -24,10 +24,7 @@ for _id, _cfg in ((HANDSTAND_ID, "SpotHandstandEnvCfg"), (PLAY_ID, "SpotHandstan
             id=_id,
             entry_point=f"{__name__}.env:SpotStandIsaacEnv",
             disable_env_checker=True,
-            kwargs={
-                "env_cfg_entry_point": f"{__name__}.cfg:{_cfg}",
-                "rsl_rl_cfg_entry_point": "adc_wrappers.rsl_rl.isaaclab:HandstandRunnerCfg",
-            },
+            kwargs={"env_cfg_entry_point": f"{__name__}.cfg:{_cfg}"},
         )
 
 

@@ -20,16 +20,16 @@ def main() -> None:
     arguments = parser.parse_args()
     with simulator(arguments) as make_config:
         from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
+        from rsl_rl.runners import OnPolicyRunner
 
         from adc_wrappers.envs.spot_isaaclab import PLAY_ID
-        from adc_wrappers.rsl_rl import CurriculumRunner
         from adc_wrappers.rsl_rl.isaaclab import paper_config
 
         env = gym.make(PLAY_ID, cfg=make_config(randomize=False))
         wrapped = ActuatorCurriculumWrapper(env, training=False)  # pins the target gains
         rsl_env = RslRlVecEnvWrapper(wrapped)
         device = local_device(arguments)
-        runner = CurriculumRunner(rsl_env, paper_config(arguments.num_envs), None, device=device)
+        runner = OnPolicyRunner(rsl_env, paper_config(arguments.num_envs), None, device=device)
         runner.load(arguments.checkpoint)
         policy = runner.get_inference_policy()
         with torch.inference_mode():
