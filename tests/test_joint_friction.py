@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adc_wrappers.backends.base import BackendError, RobotParameters
+from adc_wrappers.backends.base import BackendError, RobotParameters, RobotStart
 from adc_wrappers.backends.robots import make_robot_backend
 
 ENGINES = ("mujoco", "pybullet")
+KNEES = np.arange(2, 12, 3)
 
 
 def make(engine, num_envs=2):
@@ -16,19 +17,22 @@ def make(engine, num_envs=2):
     gravity = {"gravity": False} if engine == "mujoco" else {"gravity": 0.0}
     robot = make_robot_backend(engine, num_envs, fixed_base=True, **gravity)
     robot.set_gains(np.full((num_envs, 12), 40.0), np.full((num_envs, 12), 1.0))
+    still, pose = np.zeros((num_envs, 3)), np.tile(robot.nominal_pose, (num_envs, 1))
+    place, level = np.tile([0.0, 0.0, 2.0], (num_envs, 1)), np.tile([1.0, 0.0, 0.0, 0.0], (num_envs, 1))
+    robot.reset(RobotStart(place, level, still, still, pose, np.zeros_like(pose)))  # away from the ground
     return robot
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_dry_friction_above_the_torque_holds_a_joint(engine):
-    """MuJoCo's friction is soft and creeps, so it is compared over a fifth of a second."""
+    """MuJoCo's friction is soft and creeps, the faster the lighter the limb: it is compared at the hips, and soon."""
     robot = make(engine)
     friction = np.stack((np.zeros(12), np.full(12, 1.5)))  # 40 N·m/rad times 0.02 rad is 0.8 N·m
     robot.set_parameters(RobotParameters(joint_coulomb=friction), np.arange(2))
     for _ in range(10):
         robot.advance(np.tile(robot.nominal_pose + 0.02, (2, 1)))
-    free, held = robot.state().joint_positions - robot.nominal_pose
-    assert (free > 0.01).all() and (np.abs(held) < 0.25 * free).all()
+    free, held = np.delete(robot.state().joint_positions - robot.nominal_pose, KNEES, axis=1)
+    assert (free > 0.015).all() and (np.abs(held) < 0.15 * free).all()
     robot.set_parameters(RobotParameters(joint_coulomb=np.zeros((1, 12))), np.array([1]))
     for _ in range(50):
         robot.advance(np.tile(robot.nominal_pose + 0.02, (2, 1)))
@@ -51,8 +55,8 @@ def test_armature_slows_joints_in_mujoco_and_is_refused_by_pybullet():
     armature = np.stack((np.zeros(12), np.full(12, 0.1)))
     robot.set_parameters(RobotParameters(joint_armature=armature), np.arange(2))
     robot.advance(np.tile(robot.nominal_pose + 0.1, (2, 1)))
-    light, heavy = robot.state().joint_velocities
-    assert (heavy < 0.8 * light).all()
+    light, heavy = robot.state().joint_velocities[:, KNEES]
+    assert (heavy < 0.5 * light).all()
     with pytest.raises(BackendError, match="PyBullet has no rotor inertia"):
         make("pybullet").set_parameters(RobotParameters(joint_armature=armature), np.arange(2))
 
