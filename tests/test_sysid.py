@@ -15,6 +15,7 @@ from adc_wrappers.trajectories import TrajectoryError, TrajectoryLog
 pytest.importorskip("mujoco")
 pytest.importorskip("cma")
 
+from adc_wrappers.backends.base import BackendError
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, standing_height
 from adc_wrappers.sysid import (
@@ -32,7 +33,7 @@ from adc_wrappers.sysid import (
 )
 from adc_wrappers.sysid.identify import Problem
 from adc_wrappers.sysid.information import gather_information, judge, polish
-from adc_wrappers.sysid.losses import BROKEN, Measured, mmd, squared_error, wasserstein
+from adc_wrappers.sysid.losses import BROKEN, Measured, mmd, soften, squared_error, wasserstein
 from adc_wrappers.sysid.result import Valley, identified_parameters
 from adc_wrappers.sysid.search import CmaSearch
 from adc_wrappers.sysid.simulation import Prediction
@@ -245,3 +246,34 @@ def test_chirps_move_every_joint_differently_within_their_amplitude():
     correlation = np.corrcoef(track.T) - np.eye(12)
     assert np.abs(correlation).max() < 0.7
     np.testing.assert_allclose(track[0], 0.0, atol=1e-12)
+
+
+def test_softened_errors_keep_small_ones_and_tame_large_ones():
+    errors = np.array([-1e-3, 1e-3, 10.0, -1e4])
+    soft = soften(errors)
+    np.testing.assert_allclose(soft[:2], errors[:2], rtol=1e-5)
+    assert (np.sign(soft) == np.sign(errors)).all() and (np.abs(soft[2:]) < 5.0).all()
+
+
+class StoppedRobot(HiddenRobot):
+    """A robot whose guard stops it after some steps."""
+
+    steps = 0
+
+    def advance(self, targets):
+        super().advance(targets)
+        self.steps += 1
+
+    def incident(self):
+        return "lean" if self.steps >= 15 else None
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_robot_that_was_stopped_is_not_logged_on(keep):
+    robot = StoppedRobot(make_robot_backend("mujoco", 1, fixed_base=True), HIDDEN)
+    chirp = Chirp(pose=robot.nominal_pose)
+    if keep:
+        assert len(record(robot, chirp, 1.0, on_stand=True, keep_stopped=True).time) == 15
+    else:
+        with pytest.raises(BackendError, match="stopped after 15 policy steps"):
+            record(robot, chirp, 1.0, on_stand=True)

@@ -15,7 +15,7 @@ from adc_wrappers.core.files import write_json
 from adc_wrappers.trajectories import TrajectoryError, TrajectoryLog
 
 from .information import Information, gather_information, polish
-from .losses import LossName, Measured, Scales, mmd, residuals, squared_error, wasserstein
+from .losses import LossName, Measured, Scales, mmd, residuals, soften, squared_error, wasserstein
 from .parameters import FreeParameter, ParameterSpace
 from .result import Identification, Valley, make_identification
 from .search import CmaSearch
@@ -53,6 +53,9 @@ class IdentifySettings:
 
     windows: WindowSettings = field(default_factory=WindowSettings)
     scales: Scales = field(default_factory=Scales)
+
+    robust: bool | None = None
+    """Let large errors count less; by default where the base is free, for contacts make some windows unforeseeable."""
 
     use_torques: bool = False
     """Compare torques too. They tell viscous friction from damping, so let ``viscous`` be free then."""
@@ -125,6 +128,8 @@ class Problem:
             self.windows.measured("velocities"),
             self.windows.measured("torques") if settings.use_torques else None,
         )
+        on_feet = self.logs[0].base is not None
+        self.softened = on_feet if settings.robust is None else settings.robust
         self.evaluations = 0
         """Candidates simulated so far."""
 
@@ -134,8 +139,9 @@ class Problem:
         return self.simulator.predict(self.space.from_unit(points))
 
     def residuals(self, points: _Array) -> _Array:
-        """Return scaled errors of points of the unit cube."""
-        return residuals(self.predict(points), self.measured, self.settings.scales)
+        """Return scaled errors of points of the unit cube, softened where the settings say so."""
+        errors = residuals(self.predict(points), self.measured, self.settings.scales)
+        return soften(errors) if self.softened else errors
 
     def losses(self, points: _Array) -> _Array:
         """Return the loss of points of the unit cube."""

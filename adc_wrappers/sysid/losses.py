@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .simulation import Prediction
 
-__all__ = ["BROKEN", "LossName", "Measured", "Scales", "mmd", "residuals", "squared_error", "wasserstein"]
+__all__ = ["BROKEN", "LossName", "Measured", "Scales", "mmd", "residuals", "soften", "squared_error", "wasserstein"]
 
 _Array = NDArray[np.float64]
 LossName = Literal["trajectory", "wasserstein", "mmd"]
@@ -54,6 +54,14 @@ def residuals(predicted: Prediction, measured: Measured, scales: Scales) -> _Arr
     if measured.torques is not None:
         parts.append((predicted.torques - measured.torques) / scales.torque)
     return np.stack(parts, axis=2)
+
+
+def soften(errors: _Array) -> _Array:
+    """Return errors whose squares grow as a logarithm where they are large: ``log(1 + e²)`` instead of ``e²``.
+
+    A window that a touch of the ground turns elsewhere then counts little. Small errors stay as they are.
+    """
+    return np.asarray(np.sign(errors) * np.sqrt(np.log1p(errors**2)))
 
 
 def squared_error(errors: _Array) -> _Array:
