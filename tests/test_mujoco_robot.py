@@ -298,7 +298,7 @@ def test_one_call_per_policy_step_gives_the_bits_of_one_call_per_physics_step(mo
     monkeypatch.setattr(
         stepping.BatchStepper,
         "_run_carefully",
-        lambda self, c, first: (begins.extend(first.tolist()), carefully(self, c, first))[1],
+        lambda self, c, first, track: (begins.extend(first.tolist()), carefully(self, c, first, track))[1],
     )
     coarse = run(MujocoRobotBackend(48), begin, commands)
     assert 0 in begins and 10 in begins and any(0 < step < 10 for step in begins), "every way of stepping must be taken"
