@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +19,11 @@ STILL = {
     "time_limit": 10**9,
 }
 """Cart-pole settings under which nothing but the PD law acts on the cart and no episode ends."""
+
+
+def heed_ctrl_c() -> None:
+    """Let a process that a test starts end by Ctrl-C, also where the test run itself is in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class FakeBackend:

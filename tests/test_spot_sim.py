@@ -18,6 +18,7 @@ from bosdyn.api import robot_state_pb2
 from bosdyn.client.estop import EstopClient, EstopEndpoint, EstopKeepAlive
 from bosdyn.client.robot_command import RobotCommandBuilder
 from bosdyn.util import timestamp_to_nsec
+from helpers import heed_ctrl_c
 from spot_sim_helpers import EXPIRED, OK, Client, LocalRobot, connect
 
 from adc_wrappers import make_env
@@ -82,6 +83,7 @@ def test_a_session_from_login_to_confirmed_power_off():
         port, folder = practice.port, practice.certificate.parent
     assert not practice.running and not folder.exists()
     with socket.socket() as listener:  # nobody listens there any more
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # over connections that just ended
         listener.bind(("127.0.0.1", port))
     with pytest.raises(PracticeRobotError, match="has ended"):
         practice.status()
@@ -191,8 +193,9 @@ def test_names_order_and_signs_of_the_state(robot, client):
     assert names == [name.replace("_", ".") for name in JOINT_NAMES]
     state = client.newest()
     np.testing.assert_allclose(state.joint_states.position, NOMINAL_POSE, atol=0.1)
-    packet = state.inertial_state.packets[0].acceleration_rt_odom_in_link_frame
-    np.testing.assert_allclose([packet.x, packet.y, packet.z], [0.0, 0.0, 9.81], atol=0.6)
+    felt = [client.states.get().inertial_state.packets[0].acceleration_rt_odom_in_link_frame for _ in range(333)]
+    mean = np.mean([[packet.x, packet.y, packet.z] for packet in felt], axis=0)  # it sways at first
+    np.testing.assert_allclose(mean, [0.0, 0.0, 9.81], atol=0.3)
     assert list(state.contact_states) == [robot_state_pb2.FootState.CONTACT_MADE] * 4
     assert not state.header.HasField("error")
     snapshot = client.robot.get_frame_tree_snapshot()
@@ -324,7 +327,9 @@ def test_the_page_shows_the_robot_where_it_is(robot, client):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_ends_the_command_and_its_robot():
     command = [sys.executable, "-m", "adc_wrappers.cli", "spot-sim", "--clock", "lockstep"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed_ctrl_c
+    )
     first = process.stdout.readline()
     port = int(first.split("port ")[1].split(",")[0])
     while "Ctrl+C" not in process.stdout.readline():
@@ -333,4 +338,5 @@ def test_ctrl_c_ends_the_command_and_its_robot():
     rest, _ = process.communicate()
     assert process.returncode == 0 and "ending" in rest
     with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # over connections that just ended
         listener.bind(("127.0.0.1", port))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ import time
 import mujoco
 import numpy as np
 import pytest
+from helpers import heed_ctrl_c
 from view_helpers import free_port, session_of
 
 from adc_wrappers import make_env
@@ -155,7 +155,7 @@ def test_ctrl_c_ends_the_command_cleanly():
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a test run in the background ignores it
+        preexec_fn=heed_ctrl_c,
     )
     assert process.stdout is not None
     for line in process.stdout:
