@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -10,7 +9,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("bosdyn.client")
+pytest.importorskip("pyarrow")
 
+import pyarrow.parquet as parquet
 from spot_robot_helpers import POLICY, nothing_left
 
 from adc_wrappers.backends.guard import PRACTICE_LIMITS
@@ -29,9 +30,8 @@ def the_trial(folder: Path) -> Path:
 
 
 def table(path: Path) -> tuple[list[str], np.ndarray]:
-    with path.open() as file:
-        rows = list(csv.reader(file))
-    return rows[0], np.array(rows[1:])
+    content = parquet.read_table(path)
+    return content.column_names, np.array([content.column(name).to_pylist() for name in content.column_names]).T
 
 
 def test_a_trial_in_simulation_is_recorded(tmp_path, capsys):
@@ -40,9 +40,9 @@ def test_a_trial_in_simulation_is_recorded(tmp_path, capsys):
     trial = read_trial(folder)
     assert trial.source == "simulation" and trial.outcome["steps"] == 30 and trial.outcome["guard"] is None
     assert trial.metadata["policy"]["file"] == POLICY.name and len(trial.metadata["policy"]["sha256"]) == 64
-    columns, rows = table(folder / "steps.csv")
+    columns, rows = table(folder / "steps.parquet")
     assert len(rows) == 30 and len([name for name in columns if name.startswith("observation.")]) == 45
-    assert not (folder / "states.csv").exists()  # a simulator sends no messages
+    assert not (folder / "states.parquet").exists()  # a simulator sends no messages
     assert str(folder) in capsys.readouterr().out
 
 
@@ -69,7 +69,7 @@ def test_a_trial_on_the_practice_robot_is_recorded_and_holds_no_secret(tmp_path,
     assert "motors confirmed off" in shown.out and "spot-PRACTICE" in shown.out
     folder = the_trial(tmp_path)
     for path in folder.iterdir():
-        assert "a-secret-of-the-test" not in path.read_text()
+        assert b"a-secret-of-the-test" not in path.read_bytes()
     assert "a-secret-of-the-test" not in shown.out + shown.err
     trial = read_trial(folder)
     assert trial.source == "practice robot" and trial.outcome["steps"] == 40
@@ -79,11 +79,11 @@ def test_a_trial_on_the_practice_robot_is_recorded_and_holds_no_secret(tmp_path,
 
 def _check_trajectory_log(folder, trial):
     """What was recorded is a log that system identification reads."""
-    log = read_log(folder / "states.csv")
+    log = read_log(folder / "states.parquet")
     assert log.torques is not None and log.base is not None
     assert log.source == trial.source
     assert trial.metadata["commanded"] == json.loads((folder / "states.json").read_text())["commanded"]
-    steps, actions = table(folder / "steps.csv")
+    steps, actions = table(folder / "steps.parquet")
     wanted = actions[:, [steps.index(f"target.{joint}") for joint in log.joint_names]].astype(float)
     assert len(log.targets) == len(wanted) == 40
     assert np.abs(log.targets - wanted).max() < 1e-6  # in lockstep, one state per step
@@ -169,3 +169,16 @@ def test_the_outcome_counts_holds_and_attempts():
     assert outcome.steps == 60 and outcome.stance_seconds == pytest.approx(0.02 * sum(held))
     assert outcome.time_to_stance is not None and outcome.attempts >= 1 and not outcome.success
     assert outcome.timing["period_p50_ms"] > 0
+
+
+def test_tables_are_csv_until_the_trial_is_closed(tmp_path):
+    recorder = TrialRecorder(tmp_path, joints=["a"], stiffness=[1.0], damping=[1.0], source="robot", metadata={})
+    recorder.step({"step": 0, "phase": "stand"})
+    recorder.step({"step": 1, "phase": "transition"})
+    recorder.close(None)
+    recorder.close(None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["steps.parquet", "trial.json"]
+    assert parquet.read_table(tmp_path / "steps.parquet").to_pydict() == {
+        "step": [0, 1],
+        "phase": ["stand", "transition"],
+    }

@@ -27,11 +27,13 @@ _KEPT_TARGETS = 1000
 class TrialRecorder:
     """Listens to a backend and writes one trial.
 
-    - ``states.csv``: every state received while the policy drove, with the targets that the robot had acknowledged; a
-      trajectory log, described by ``states.json``.
-    - ``other_states.csv``: the states before and after, which have no targets of the policy.
-    - ``steps.csv``: every policy step.
+    - ``states.parquet``: every state received while the policy drove, with the targets that the robot had acknowledged;
+      a trajectory log, described by ``states.json``.
+    - ``other_states.parquet``: the states before and after, which have no targets of the policy.
+    - ``steps.parquet``: every policy step.
     - ``trial.json``: everything else. User names and passwords are never given to it.
+
+    Until the trial is closed, and for ever if it never is, the tables are CSV files of the same names.
 
     Args:
         folder: Where to write; made, must not hold a trial yet.
@@ -126,7 +128,7 @@ class TrialRecorder:
     def close(self, outcome: Mapping[str, Any] | None) -> Path:
         """Write everything and return the path of ``trial.json``; without an outcome the trial was not finished."""
         self._tables.close()
-        if (self.folder / "states.csv").exists():
+        if (self.folder / "states.parquet").exists():
             names = ("joints", "commanded", "source")
             write_json(self.folder / "states.json", {name: self._metadata[name] for name in names})
         return self._write_metadata({"outcome": None if outcome is None else dict(outcome), "events": self.events})

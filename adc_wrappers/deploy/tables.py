@@ -1,4 +1,4 @@
-"""CSV tables of a trial, written row by row by a thread of their own."""
+"""Tables of a trial, written row by row by a thread of their own."""
 
 from __future__ import annotations
 
@@ -38,9 +38,18 @@ def base_numbers(sample: Any) -> list[float]:
 
 
 class TableWriter:
-    """Writes rows to CSV files without keeping whoever gives them waiting."""
+    """Writes rows without keeping whoever gives them waiting: to CSV files, which become Parquet files in the end.
+
+    A process that dies in between leaves what it wrote until then as CSV.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
 
     def __init__(self) -> None:
+        from adc_wrappers.trajectories.parquet import csv_to_parquet
+
+        self._finish = csv_to_parquet
         self._rows: queue.SimpleQueue[tuple[str, list[Any]] | None] = queue.SimpleQueue()
         self._tables: dict[str, tuple[Path, tuple[str, ...]]] = {}
         self._files: dict[str, Any] = {}
@@ -63,12 +72,14 @@ class TableWriter:
         self._rows.put((name, row))
 
     def close(self) -> None:
-        """Write what is left and close every table; may be called twice."""
+        """Write what is left and turn every table into a Parquet file; may be called twice."""
         if self._thread.is_alive():
             self._rows.put(None)
             self._thread.join()
-        for file in self._files.values():
+        for name, file in self._files.items():
             file.close()
+            self._finish(self._tables[name][0])
+        self._files.clear()
 
     def _run(self) -> None:
         while (item := self._rows.get()) is not None:
