@@ -26,7 +26,7 @@ from isaaclab.utils import configclass
 from adc_wrappers.backends.isaaclab.arrays import as_tensor
 from adc_wrappers.backends.spot_model import JointSpec, LinkSpec, RobotSpec, ShapeSpec, spot_usd
 from adc_wrappers.envs.spot_isaaclab.physics import simulation_cfg
-from benchmarks.isaaclab import one_thread_for_physx
+from benchmarks.isaac_overhead import one_thread_for_physx
 
 torch.set_num_threads(1)
 one_thread_for_physx()

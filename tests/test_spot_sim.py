@@ -30,20 +30,6 @@ from adc_wrappers.spot_sim import PracticeRobot, PracticeRobotError, PracticeSet
 from adc_wrappers.spot_sim.server import PracticeServer
 
 
-@pytest.fixture
-def robot(tmp_path):
-    robot = LocalRobot(tmp_path)
-    yield robot
-    robot.close()
-
-
-@pytest.fixture
-def client(robot):
-    client = Client(robot)
-    yield client
-    client.close()
-
-
 def test_a_session_from_login_to_confirmed_power_off():
     """In its own process, as users run it."""
     with PracticeRobot(clock="lockstep", seed=0) as practice:

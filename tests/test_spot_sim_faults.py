@@ -16,31 +16,10 @@ from bosdyn.client.robot_command import BehaviorFaultError, RobotCommandBuilder,
 from bosdyn.util import timestamp_to_nsec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spot_sim_helpers import EXPIRED, INACTIVE, INVALID, Client, LocalRobot
+from spot_sim_helpers import EXPIRED, INACTIVE, INVALID, Client
 
 from adc_wrappers.spot_sim import FAULTS, PracticeRobotError
 from adc_wrappers.spot_sim.fault_table import check_fault
-
-
-@pytest.fixture
-def robot(tmp_path):
-    robot = LocalRobot(tmp_path)
-    yield robot
-    robot.close()
-
-
-@pytest.fixture
-def client(robot):
-    client = Client(robot)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def driving(client):
-    client.drive()
-    client.step()
-    return client
 
 
 def stamp(state):

@@ -18,27 +18,6 @@ from bosdyn.util import set_timestamp_from_nsec, timestamp_to_nsec
 from spot_sim_helpers import EXPIRED, INACTIVE, INVALID, TOO_DISTANT, Client, LocalRobot, connect
 
 
-@pytest.fixture
-def robot(tmp_path):
-    robot = LocalRobot(tmp_path)
-    yield robot
-    robot.close()
-
-
-@pytest.fixture
-def client(robot):
-    client = Client(robot)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def driving(client):
-    client.drive()
-    client.step()
-    return client
-
-
 def test_a_bad_password(robot):
     stranger = connect(robot, login=False)
     with pytest.raises(InvalidLoginError):

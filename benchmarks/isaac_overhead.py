@@ -1,7 +1,7 @@
 """What the curriculum's wrapper costs on a batch of torch envs, and as a share of an Isaac Lab env's own step.
 
-python benchmarks/isaaclab.py                       # the wrapper alone, on a batch that does nothing; needs torch only
-python benchmarks/isaaclab.py --isaac physx --write  # and Isaac Lab's step with as many Spots; needs Isaac Lab 3
+python benchmarks/isaac_overhead.py  # the wrapper alone, on a batch that does nothing; needs torch only
+python benchmarks/isaac_overhead.py --isaac physx --write  # and Isaac Lab's step with as many Spots; needs Isaac Lab 3
 
 Times are CPU seconds of this process on one thread, so that other work on the machine does not count; the share is of
 both in one run.
@@ -170,7 +170,7 @@ def table(rows: list[tuple[int, float, float, float | None]], arguments: argpars
     lines = [
         "# The wrapper's cost on a batch of torch envs",
         "",
-        f"`python benchmarks/isaaclab.py --num-envs {sizes}{engine} --steps {arguments.steps} --write`, device "
+        f"`python benchmarks/isaac_overhead.py --num-envs {sizes}{engine} --steps {arguments.steps} --write`, device "
         f"{arguments.device}, torch {torch.__version__.split('+')[0]}, {platform.machine()}, one thread, commit "
         f"{commit.strip()}, {duration / 60:.0f} minutes. CPU time; medians of {ROUNDS} rounds. No GPU was there: on "
         "one, the wrapper's operations are queued beside the simulator's, with no read from the device inside `step` "
