@@ -137,6 +137,11 @@ class Client:
             self.state = self.states.get()
         return self.state
 
+    def mean_acceleration(self):
+        """What the IMU feels over the next second, on average: the robot sways for a while after it stood up."""
+        felt = [self.states.get().inertial_state.packets[0].acceleration_rt_odom_in_link_frame for _ in range(333)]
+        return np.mean([[packet.x, packet.y, packet.z] for packet in felt], axis=0)
+
     def message(self, position=NOMINAL_POSE, ttl=TTL, stiffness=60.0, damping=2.0, joints=12, **extra):
         self.key += 1
         request = robot_command_pb2.JointControlStreamRequest()

@@ -217,8 +217,7 @@ def test_a_tilted_odometry_disagrees_with_gravity(robot, client):
     client.read_states()
     rotation = client.state.kinematic_state.odom_tform_body.rotation
     assert abs(rotation.y) == pytest.approx(0.087, abs=0.03)
-    felt = client.state.inertial_state.packets[0].acceleration_rt_odom_in_link_frame
-    assert abs(felt.x) < 1.0
+    assert abs(client.mean_acceleration()[0]) < 0.5  # it would be 1.7 if the robot were tilted
 
 
 def test_a_slow_power_off(robot, driving):

@@ -46,33 +46,33 @@ class LocalEngine:
     def map(self, function: JobFunction, jobs: Sequence[Job]) -> Iterator[JobResult]:
         """Yield results as they come."""
         waiting, attempts = deque(jobs), Counter[str]()
-        while waiting:
-            yield from self._until_broken(function, waiting, attempts)
-
-    def _until_broken(self, function: JobFunction, waiting: deque[Job], attempts: Counter[str]) -> Iterator[JobResult]:
-        """Work with one pool until all is done or a process has died, which takes the pool with it."""
-        running: dict[Future[JobResult], Job] = {}
-        pool = ProcessPoolExecutor(
-            min(self.processes, len(waiting)), multiprocessing.get_context("spawn"), initializer=_begin_worker
-        )
+        idle = [_process() for _ in range(min(self.processes, len(waiting)))]
+        running: dict[Future[JobResult], tuple[ProcessPoolExecutor, Job]] = {}
         with one_thread_each():
             try:
                 while waiting or running:
-                    while waiting and len(running) < self.processes:
-                        job = waiting.popleft()
-                        running[pool.submit(function, job)] = job
+                    while waiting and idle:
+                        job, process = waiting.popleft(), idle.pop()
+                        running[process.submit(function, job)] = (process, job)
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        yield future.result()
-                        del running[future]
-            except BrokenProcessPool:
-                for job in running.values():
-                    attempts[job.folder] += 1
-                    if attempts[job.folder] < _ATTEMPTS:
-                        waiting.append(job)
-                    else:
-                        yield JobResult.lost(job, "the process died, twice: killed, out of memory, or crashed.")
+                        process, job = running.pop(future)
+                        died = isinstance(future.exception(), BrokenProcessPool)
+                        idle.append(_process() if died else process)
+                        attempts[job.folder] += died
+                        if not died:
+                            yield future.result()
+                        elif attempts[job.folder] < _ATTEMPTS:
+                            waiting.append(job)
+                        else:
+                            yield JobResult.lost(job, "the process died, twice: killed, out of memory, or crashed.")
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                for process in (*idle, *(process for process, _ in running.values())):
+                    process.shutdown(wait=False, cancel_futures=True)
+
+
+def _process() -> ProcessPoolExecutor:
+    """Return a pool of one, so that a process that dies takes nobody else's run with it."""
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin_worker)
 
 
 class one_thread_each:  # noqa: N801 (a context manager)
