@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 
 __all__ = ["SECOND", "RobotClock", "SimulatedClock", "WallClock"]
 
@@ -10,7 +11,7 @@ SECOND = 1_000_000_000
 _EPOCH = 1_700_000_000 * SECOND  # where simulated time begins
 
 
-class RobotClock:
+class RobotClock(ABC):
     """Turns the physics' own time into stamps. All times are whole nanoseconds.
 
     Args:
@@ -28,9 +29,9 @@ class RobotClock:
         """Set the clock forward or back."""
         self._origin += amount
 
+    @abstractmethod
     def now(self) -> int:
         """Return the present time."""
-        raise NotImplementedError
 
 
 class SimulatedClock(RobotClock):

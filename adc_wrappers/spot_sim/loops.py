@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from typing import Any
 
 from .clock import SECOND, WallClock
@@ -22,7 +23,7 @@ _TOO_LATE = SECOND // 20
 _MOST_STEPS = 5  # in one go, so that requests get their turn on a slow computer
 
 
-class _Loop:
+class _Loop(ABC):
     """A thread that runs until it is closed."""
 
     def __init__(self, robot: SimulatedSpot, faults: FaultInjector) -> None:
@@ -48,9 +49,9 @@ class _Loop:
                 self._faults.inject_due()
                 pause = self._pass_time()
 
+    @abstractmethod
     def _pass_time(self) -> float:
         """Simulate what is due and return how long to wait, s."""
-        raise NotImplementedError
 
 
 class LockstepLoop(_Loop):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -55,16 +56,16 @@ class JointOrder(NamedTuple):
     damping: _Array
 
 
-class Motion:
+class Motion(ABC):
     """A way to drive the joints."""
 
+    @abstractmethod
     def order(self, elapsed: int) -> JointOrder:
         """Return what holds for the next physics step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finished(self, elapsed: int) -> bool:
         """Return whether nothing more will change by itself."""
-        raise NotImplementedError
 
 
 class Limp(Motion):
