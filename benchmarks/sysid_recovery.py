@@ -5,7 +5,8 @@ alone. Cases are kept in ``benchmarks/sysid_recovery.json`` as they finish; thos
 
     python benchmarks/sysid_recovery.py mujoco --cases 10     # a Spot on a stand in MuJoCo
     python benchmarks/sysid_recovery.py pybullet --cases 5    # the same in another engine than the one that identifies
-    python benchmarks/sysid_recovery.py practice --cases 10   # through the practice robot's stream
+    python benchmarks/sysid_recovery.py practice --cases 10   # the same through the practice robot's streams
+    python benchmarks/sysid_recovery.py practice-policy       # there on its feet, with a policy in the loop
     python benchmarks/sysid_recovery.py --write               # benchmarks/sysid_recovery.md from all of them
 """
 
@@ -14,13 +15,17 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from adc_wrappers.backends.base import RobotBackend
 from adc_wrappers.backends.robots import make_robot_backend
+from adc_wrappers.policy import load
 from adc_wrappers.runs.folder import source_commit
+from adc_wrappers.spot_sim import PracticeRobot
 from adc_wrappers.sysid import (
     Chirp,
     FreeParameter,
@@ -76,25 +81,35 @@ def truth(hidden: HiddenParameters) -> dict[str, float]:
 
 def collect(robot: str, hidden: HiddenParameters) -> TrajectoryLog:
     """Record a case: chirps on a stand, or a policy on the practice robot."""
-    if robot == "practice":
-        return collect_practice(hidden)
+    if robot.startswith("practice"):
+        return collect_practice(hidden, on_stand=robot == "practice")
     spot = HiddenRobot(make_robot_backend(robot, 1, fixed_base=True), hidden)
     spot.set_gains(np.full((1, 12), STIFFNESS), np.full((1, 12), DAMPING))
     spot.reset(start_of(spot, height=2.0))
-    chirp = Chirp(pose=spot.nominal_pose, period=SECONDS, seed=hidden.seed)
-    log = record(spot, chirp, SECONDS, on_stand=True, source=f"{robot}, case {hidden.seed}")
+    log = record_chirp(spot, hidden.seed, f"{robot}, case {hidden.seed}")
     spot.close()
     return log
 
 
-def collect_practice(hidden: HiddenParameters) -> TrajectoryLog:
-    """Record the handstand policy through the practice robot's stream; the rows of the take-over are left out."""
-    from adc_wrappers.policy import load
-    from adc_wrappers.spot_sim import PracticeRobot
+def record_chirp(spot: RobotBackend, seed: int, source: str) -> TrajectoryLog:
+    """Record chirps on a stand."""
+    chirp = Chirp(pose=spot.nominal_pose, period=SECONDS, seed=seed)
+    return record(spot, chirp, SECONDS, on_stand=True, source=source)
 
+
+def record_policy(spot: RobotBackend, source: str) -> TrajectoryLog:
+    """Record the handstand policy on its feet; the rows of the take-over are left out."""
     policy = load(Path(__file__).parents[1] / "examples/policies/spot_handstand.onnx")
+    motion = PolicyExcitation(policy, spot.nominal_pose)
+    log = record(spot, motion, POLICY_SECONDS, keep_stopped=True, source=source)
+    return log.part(TAKEOVER_ROWS, len(log.time) - 3)
+
+
+def collect_practice(hidden: HiddenParameters, *, on_stand: bool) -> TrajectoryLog:
+    """Record a practice robot through its state and command streams."""
+    source = f"practice robot, case {hidden.seed}"
     with PracticeRobot(
-        clock="lockstep", gain_scale=hidden.stiffness_scale, damping_scale=hidden.damping_scale,
+        clock="lockstep", on_stand=on_stand, gain_scale=hidden.stiffness_scale, damping_scale=hidden.damping_scale,
         joint_friction=hidden.coulomb, viscous_friction=hidden.viscous, command_delay=hidden.delay_steps,
         position_noise=hidden.position_noise, velocity_noise=hidden.velocity_noise, seed=hidden.seed,
     ) as robot:  # fmt: skip
@@ -103,15 +118,9 @@ def collect_practice(hidden: HiddenParameters) -> TrajectoryLog:
             credentials=lambda: (robot.username, robot.password), stiffness=STIFFNESS, damping=DAMPING,
             clock="lockstep", wanted=(1.0, 0.0, 0.0), physics_step=PHYSICS_STEP, decimation=10,
         )  # fmt: skip
-        try:
+        with closing(spot):
             spot.reset(start_of(spot, height=0.5))
-            log = record(
-                spot, PolicyExcitation(policy, spot.nominal_pose), POLICY_SECONDS, keep_stopped=True,
-                source=f"practice robot, case {hidden.seed}",
-            )  # fmt: skip
-        finally:
-            spot.close()
-    return log.part(TAKEOVER_ROWS, len(log.time) - 3)
+            return record_chirp(spot, hidden.seed, source) if on_stand else record_policy(spot, source)
 
 
 def run_case(robot: str, seed: int) -> dict[str, Any]:
@@ -119,7 +128,7 @@ def run_case(robot: str, seed: int) -> dict[str, Any]:
     hidden = draw(seed)
     log = collect(robot, hidden)
     settings = IdentifySettings(seed=seed)
-    if robot == "practice":  # on its feet: short windows, and one number for all joints
+    if robot == "practice-policy":  # on its feet: short windows, and one number for all joints
         free = tuple(FreeParameter(kind) for kind in ("stiffness", "damping", "coulomb", "delay"))
         settings = IdentifySettings(seed=seed, free=free, windows=WindowSettings(length=0.2, burn_in=0.0))
     wall, cpu = time.perf_counter(), time.process_time()
@@ -191,7 +200,7 @@ def section(robot: str, cases: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     """Run cases, or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("robot", nargs="?", choices=("mujoco", "pybullet", "practice"))
+    parser.add_argument("robot", nargs="?", choices=("mujoco", "pybullet", "practice", "practice-policy"))
     parser.add_argument("--cases", type=int, default=10)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()

@@ -98,6 +98,20 @@ def test_links_that_lie_on_the_ground_are_seen_to_touch_it():
     env.close()
 
 
+def test_legs_that_stretch_in_the_air_touch_nothing():
+    """A robot that hangs says of no foot that it touches; its legs reach below where they were at first."""
+    backend = make_env("spot-handstand", backend="mujoco", randomize=False).actuator_backend
+    state = backend.state()
+    estimator, heights = StateEstimator(), []
+    for share in np.linspace(0.0, 1.0, 20):
+        pose = (1.0 - share) * np.tile([0.0, 1.35, -2.7], (1, 4)) + share * np.tile([0.0, 0.1, -0.3], (1, 4))
+        hung = state._replace(joint_positions=pose)
+        read = estimator.state(read_sample(message(hung, contacts=[2] * 4), JointOrder(), 0.0))
+        assert not read.contact_forces.any()
+        heights.append(read.base_position[0, 2])
+    assert heights == sorted(heights) and heights[-1] > 0.5
+
+
 def test_a_message_of_another_robot_is_refused():
     state = make_env("spot-handstand", backend="mujoco", randomize=False).actuator_backend.state()
     with pytest.raises(BackendError, match="19; it is not driven"):

@@ -14,6 +14,8 @@ from rich.console import Console
 
 from adc_wrappers.core.errors import BackendError
 
+from .overrides import parse_settings
+
 if TYPE_CHECKING:
     from adc_wrappers.spot_sim import PracticeRobot
 
@@ -35,6 +37,9 @@ class SpotSim:
     arm: bool = False
     """Fit an arm: 19 joints."""
 
+    on_stand: bool = False
+    """Hold its body in the air, legs free, for system identification."""
+
     view: Annotated[tuple[str, ...], tyro.conf.arg(metavar="browser|gif PATH")] = ()
     """Watch it in the browser, or film it until it ends."""
 
@@ -49,6 +54,9 @@ class SpotSim:
 
     gain_scale: float = 1.0
     """Stiffness that acts, as a share of the commanded one: a secret for system identification."""
+
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """More of what it hides, such as joint_friction=0.5 command_delay=2; see docs/practice_robot.md."""
 
     seed: int = 0
     """Seed of noise and random losses."""
@@ -68,7 +76,7 @@ class SpotSim:
         console = Console(highlight=False, soft_wrap=True)
         robot = PracticeRobot(
             port=self.port, folder=self.folder, clock=self.clock, arm=self.arm, seed=self.seed, clock_skew=self.skew,
-            gain_scale=self.gain_scale, expiry_slack=self.slack,
+            gain_scale=self.gain_scale, expiry_slack=self.slack, on_stand=self.on_stand, **parse_settings(self.set),
         )  # fmt: skip
         with robot:
             self._introduce(robot, console)

@@ -22,6 +22,7 @@ from adc_wrappers.backends.spot_model import (
     standing_height,
 )
 
+from .bases import Base, FreeBase, HeldBase
 from .clock import SECOND
 from .motion import SIT_POSE, JointOrder
 from .readings import Reading
@@ -39,6 +40,7 @@ _CONTACT_FORCE = 1.0  # N, as in the tasks
 _FEET = [LINK_NAMES.index(name) for name in FOOT_NAMES]
 _BODY = [i for i, name in enumerate(LINK_NAMES) if name.endswith(("body", "hip", "uleg"))]
 _SITTING_HEIGHT = 0.12  # m: a little above the ground, to settle from
+_STAND_HEIGHT = 1.0  # m: the body on a stand, legs in the air
 _LOWER = np.array([joint.lower for joint in SPOT.actuated])
 _UPPER = np.array([joint.upper for joint in SPOT.actuated])
 _MAX_SPEED = 1e3  # a faster coordinate is a simulation that has blown up
@@ -61,10 +63,14 @@ class SpotPhysics:
         spec = load_spec(None)
         for name in JOINT_NAMES:
             spec.joint(name).frictionloss = settings.joint_friction
-        self._model: Any = compile_robot(spec, layout, physics_step=PHYSICS_STEP / SECOND)
+        self._model: Any = compile_robot(
+            spec, layout, physics_step=PHYSICS_STEP / SECOND, fixed_base=settings.on_stand
+        )  # fmt: skip
         self._inertia = joint_inertia(self._model, layout)
         self._data: Any = mujoco.MjData(self._model)
-        self._set_parameters(int(base_body(spec, layout).id))
+        body = int(base_body(spec, layout).id)
+        self._base: Base = HeldBase(self._model, body) if settings.on_stand else FreeBase(self._data)
+        self._set_parameters(body)
         joints = [self._model.joint(name) for name in JOINT_NAMES]
         self._positions = np.array([int(joint.qposadr[0]) for joint in joints])
         self._velocities = np.array([int(joint.dofadr[0]) for joint in joints])
@@ -78,7 +84,7 @@ class SpotPhysics:
         self._reading: Reading | None = None
         self.elapsed = 0
         """Nanoseconds simulated."""
-        self.place(_at_rest(np.zeros(2), 0.0))
+        self.place(self._at_rest(np.zeros(2), 0.0))
 
     def _set_parameters(self, base: int) -> None:
         model, settings = self._model, self._settings
@@ -96,10 +102,9 @@ class SpotPhysics:
         parts = RobotStart(*(np.asarray(part, dtype=np.float64)[0] for part in start))
         data = self._data
         mujoco.mj_resetData(self._model, data)
-        data.qpos[:7] = *parts.base_position, *(parts.base_quaternion / np.linalg.norm(parts.base_quaternion))
-        data.qvel[:6] = *parts.base_linear_velocity, *parts.base_angular_velocity
+        self._base.put(parts)
         data.qpos[self._positions], data.qvel[self._velocities] = parts.joint_positions, parts.joint_velocities
-        self._before = data.qvel[:3].copy()
+        self._before = self._base.velocity[:3]
         self._targets.clear()
         self._targets.append(np.array(parts.joint_positions))
         self._forces.clear()
@@ -107,17 +112,17 @@ class SpotPhysics:
         return self.reading
 
     def sit_upright(self) -> Reading:
-        """Put the robot on its belly where it is, whatever lay on the ground before."""
-        place = self._data.qpos[:7].copy()
+        """Put the robot upright and at rest where it is, whatever lay on the ground before."""
+        place = self._base.pose
         if not np.isfinite(place).all():
-            return self.place(_at_rest(np.zeros(2), 0.0))
+            return self.place(self._at_rest(np.zeros(2), 0.0))
         w, x, y, z = place[3:]
-        return self.place(_at_rest(place[:2], float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))))
+        return self.place(self._at_rest(place[:2], float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))))
 
     def push(self, velocity: _Array) -> None:
         """Add to the velocity of the body, m/s, world."""
-        self._data.qvel[:3] += velocity
-        self._before = self._data.qvel[:3].copy()
+        self._base.push(velocity)
+        self._before = self._base.velocity[:3]
         self._reading = None
 
     def step(self, order: JointOrder) -> None:
@@ -130,7 +135,7 @@ class SpotPhysics:
         self._model.actuator_forcerange[self._knees, 1] = limit
         self._targets.append(self._target)
         data.ctrl[:] = self._targets[0]
-        self._before = data.qvel[:3].copy()
+        self._before = self._base.velocity[:3]
         mujoco.mj_step(self._model, data)
         self._forces.append(data.sensordata.copy())
         self._reading = None
@@ -189,17 +194,16 @@ class SpotPhysics:
         data, values = self._data, np.empty(52)
         values[:12], values[12:24] = data.qpos[self._positions], data.qvel[self._velocities]
         values[24:36] = data.actuator_force
-        values[36:43], values[43:49] = data.qpos[:7], data.qvel[:6]
-        values[49:] = (data.qvel[:3] - self._before) / (PHYSICS_STEP / SECOND)
+        values[36:43], values[43:49] = self._base.pose, self._base.velocity
+        values[49:] = (values[43:46] - self._before) / (PHYSICS_STEP / SECOND)
         squares = np.square(self._forces).reshape(-1, len(LINK_NAMES), 3).sum(axis=2)
         touching = (squares > _CONTACT_FORCE**2).any(axis=0)
         return Reading(self.elapsed, values, touching[_FEET], bool(touching[_BODY].any()))
 
-
-def _at_rest(place: _Array, yaw: float) -> RobotStart:
-    """Return a start with folded legs, a little above the ground."""
-    height = max(standing_height(SIT_POSE), _SITTING_HEIGHT)
-    position = np.array([[*place, height]])
-    quaternion = np.array([[np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
-    still = np.zeros((1, 3))
-    return RobotStart(position, quaternion, still, still, SIT_POSE[None], np.zeros((1, 12)))
+    def _at_rest(self, place: _Array, yaw: float) -> RobotStart:
+        """Return a start with folded legs, a little above the ground, or on the stand."""
+        height = _STAND_HEIGHT if self._settings.on_stand else max(standing_height(SIT_POSE), _SITTING_HEIGHT)
+        position = np.array([[*place, height]])
+        quaternion = np.array([[np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
+        still = np.zeros((1, 3))
+        return RobotStart(position, quaternion, still, still, SIT_POSE[None], np.zeros((1, 12)))

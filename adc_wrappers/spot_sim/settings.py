@@ -34,6 +34,9 @@ class PracticeSettings:
     arm: bool = False
     """Fit an arm: 19 joints. It has no weight and does as it is told at once."""
 
+    on_stand: bool = False
+    """Hold the body in the air, as on a stand or a hoist: legs are free, nothing touches anything."""
+
     clock_skew: float = -199.0
     """Seconds by which the robot's clock is ahead of this computer's, in real time."""
 

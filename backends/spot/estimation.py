@@ -75,6 +75,8 @@ class StateEstimator:
             self._ground = float(low.min()) if touched is None else touched
         elif touched is not None:
             self._ground += GROUND_SHARE * (touched - self._ground)
+        else:
+            self._ground = min(self._ground, float(low.min()))  # in the air, where a foot is there is no ground
         forces = np.zeros((1, len(LINK_NAMES)))
         forces[0, _FEET] = np.where(sample.contacts, WEIGHT / max(1, int(sample.contacts.sum())), 0.0)
         for index, name, points, radius in _SHAPES:
