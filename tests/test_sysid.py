@@ -31,10 +31,10 @@ from adc_wrappers.sysid import (
     record,
     start_of,
 )
+from adc_wrappers.sysid.findings import Valley, identified_parameters
 from adc_wrappers.sysid.identify import Problem
 from adc_wrappers.sysid.information import gather_information, judge, polish
 from adc_wrappers.sysid.losses import BROKEN, Measured, mmd, soften, squared_error, wasserstein
-from adc_wrappers.sysid.result import Valley, identified_parameters
 from adc_wrappers.sysid.search import CmaSearch
 from adc_wrappers.sysid.simulation import Prediction
 from adc_wrappers.sysid.windows import TargetTable, Windows, in_joint_order

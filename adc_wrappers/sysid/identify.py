@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from adc_wrappers.core.files import write_json
 from adc_wrappers.trajectories import TrajectoryError, TrajectoryLog
 
+from .findings import Valley, make_identification
 from .information import Information, gather_information, polish
 from .losses import LossName, Measured, Scales, mmd, residuals, soften, squared_error, wasserstein
 from .parameters import FreeParameter, ParameterSpace
-from .result import Identification, Valley, make_identification
+from .result import Identification
 from .search import CmaSearch
 from .simulation import Prediction, WindowSimulator
 from .windows import Windows, WindowSettings, in_joint_order

@@ -13,19 +13,12 @@ import numpy as np
 
 from adc_wrappers.trajectories import TrajectoryLog
 
+from .findings import Valley, as_commanded, identified_parameters, trace_errors
 from .identify import IdentifySettings, Problem
 from .information import polish
 from .losses import Scales
 from .parameters import FreeParameter
-from .result import (
-    Identification,
-    IdentifiedParameter,
-    TraceErrors,
-    Valley,
-    as_commanded,
-    identified_parameters,
-    trace_errors,
-)
+from .result import Identification, IdentifiedParameter, TraceErrors
 from .windows import WindowSettings
 
 __all__ = ["SavedIdentification", "Validation", "load_identification", "validate"]
