@@ -43,8 +43,8 @@ HIDDEN = HiddenParameters(stiffness_scale=2 / 3, damping_scale=1.1, coulomb=0.6,
 TRUTH = {"stiffness": 2 / 3, "damping": 1.1, "coulomb": 0.6, "delay": 0.006}
 
 
-def record_spot(hidden=HIDDEN, *, seconds=1.5, standing=False, stiffness=60.0):
-    robot = HiddenRobot(make_robot_backend("mujoco", 1, fixed_base=not standing), hidden)
+def record_spot(hidden=HIDDEN, *, seconds=1.5, standing=False, stiffness=60.0, engine="mujoco"):
+    robot = HiddenRobot(make_robot_backend(engine, 1, fixed_base=not standing), hidden)
     robot.set_gains(np.full((1, 12), stiffness), np.full((1, 12), 1.5))
     robot.reset(start_of(robot, height=standing_height(NOMINAL_POSE) if standing else 2.0))
     chirp = Chirp(pose=robot.nominal_pose, amplitude=0.1 if standing else 0.2, period=seconds)

@@ -89,6 +89,17 @@ def test_an_interrupted_search_goes_on_to_the_same_answer(tmp_path):
         identify([log], dataclasses.replace(settings, seed=9), state_file=state)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "other_model"), [("mujoco", False), ("pybullet", True)])
+def test_errors_that_are_not_noise_are_warned_of(engine, other_model):
+    """Velocities are exact here: what little is left of them comes from the measured start, and counts for nothing."""
+    pytest.importorskip(engine)
+    hidden = dataclasses.replace(HIDDEN, position_noise=0.001)
+    found = identify([record_spot(hidden, engine=engine)], dataclasses.replace(SETTINGS, generations=0))
+    assert any("not noise" in warning for warning in found.warnings) == other_model
+    assert abs(found.simulated_stiffness[0] / 40.0 - 1.0) < 0.05
+
+
 def test_what_cannot_be_identified_is_said_and_gives_no_curriculum():
     """A robot that holds still without weight says nothing about its stiffness."""
     log = record_spot(NOISY, seconds=0.8)

@@ -24,6 +24,7 @@ __all__ = ["Valley", "as_commanded", "identified_parameters", "make_identificati
 _Array = NDArray[np.float64]
 _AT_BOUND = 0.005
 _MISMATCH = 0.3
+_SMALL_SHARE = 0.05
 
 
 class Valley(NamedTuple):
@@ -96,11 +97,16 @@ def make_identification(problem: Problem, search: CmaSearch, valleys: Sequence[V
 
 
 def _mismatch(problem: Problem, predicted: Prediction) -> Iterator[str]:
-    """Warn if errors follow each other as noise does not: then the model differs from the robot."""
+    """Warn if errors follow each other as noise does not: then the model differs from the robot.
+
+    Positions, velocities and torques are judged one by one, without those that make up a small share of the errors.
+    """
     errors = residuals(predicted, problem.measured, problem.settings.scales)[0]
     same = np.diff(problem.windows.row_window) == 0
     products = np.sum(errors[:-1][same] * errors[1:][same], axis=(0, 2))
-    alike = float(np.max(products / np.maximum(np.sum(errors**2, axis=(0, 2)), 1e-300)))
+    squares = np.maximum(np.sum(errors**2, axis=(0, 2)), 1e-300)
+    counts = squares > _SMALL_SHARE * squares.sum()
+    alike = float(np.max(products[counts] / squares[counts]))
     if alike > _MISMATCH:
         yield (
             f"the errors that are left are not noise (each is like the one before it, correlation {alike:.2f}): the "
