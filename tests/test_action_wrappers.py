@@ -122,6 +122,32 @@ def test_noise_is_seeded_and_has_a_vector_twin():
     assert (path(5) != path(6)).all()
 
 
+def test_a_resumed_run_goes_on_with_the_noise_it_would_have_had():
+    config = CurriculumConfig(start_stiffness=36.0, target_stiffness=6.25)
+
+    def make():
+        inner = make_env("cartpole", backend="analytic", num_envs=2)
+        env = VectorActionNoiseCurriculum(ActuatorCurriculumVectorWrapper(inner, config), start_std=0.3, seed=5)
+        env.reset(seed=0)
+        return env, inner
+
+    def noises(env, inner):
+        found = []
+        for _ in range(3):
+            env.step(np.zeros((2, 1), np.float32))
+            found.append(inner.task._action.copy())
+        return np.stack(found)
+
+    whole, inner = make()
+    first = noises(whole, inner)
+    whole.env.end_iteration()
+    resumed, other = make()
+    resumed.env.load_state_dict(whole.env.state_dict())
+    second = noises(whole, inner)
+    np.testing.assert_array_equal(second, noises(resumed, other))
+    assert (first != second).all()
+
+
 @pytest.mark.parametrize("std", [-0.1, float("nan")])
 def test_bad_noise_is_refused(std):
     with pytest.raises(CurriculumError, match="start_std"):

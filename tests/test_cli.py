@@ -15,6 +15,7 @@ import pytest
 
 from adc_wrappers.cli import main
 from adc_wrappers.cli.overrides import CurriculumOptions, PpoOptions, parse_settings
+from adc_wrappers.cli.train import Train
 from adc_wrappers.runs import RunFolder
 
 QUICK = ["--backend", "analytic", "--workers", "batch", "--num-envs", "4", "--ppo.n-steps", "32", "--ppo.hidden", "8"]
@@ -310,3 +311,15 @@ def test_resume_without_a_run_fits_the_schedule_to_the_steps(tmp_path):
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["backend"] == "analytic" and config["curriculum"]["hold_share"] == 0.4
     assert config["curriculum"]["total_iterations"] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "spot-handstand-mujoco-episode_length-seed0"),
+        ({"recipe": "success"}, "spot-handstand-mujoco-success-seed0"),
+        ({"recipe": "success", "curriculum": CurriculumOptions(driver="time")}, "spot-handstand-mujoco-time-seed0"),
+    ],
+)
+def test_a_run_is_named_after_what_drives_it(options, name):
+    assert Train(task="spot-handstand", **options)._default_out().name == name

@@ -20,6 +20,7 @@ from adc_wrappers import (
     CurriculumConfig,
     EpisodeTotals,
 )
+from adc_wrappers.core.counters import TensorCounter
 from adc_wrappers.sb3 import ActuatorCurriculumVecEnv
 
 CONFIG = CurriculumConfig(length_max=50, ema=0.3)
@@ -171,3 +172,22 @@ def test_a_single_env_counts_the_same():
             env.reset()
 
     assert lengths_per_iteration(step, env.close, lambda: env._counter) == same_step_reference([[3, 5, 1]])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.tuples(st.booleans(), st.booleans()), st.sampled_from([None, 0, 1, 2])), max_size=90))
+def test_verdicts_that_come_in_some_steps_only_are_counted_once(steps):
+    """None: no verdict in this step; else so many of the two envs succeed. Totals are collected every 40 steps."""
+    counter = TensorCounter(torch.zeros(2, dtype=torch.bool))
+    judged = successes = expected_judged = expected_successes = 0
+    for i, (ended, verdict) in enumerate(steps):
+        counter.step(torch.tensor(ended), torch.zeros(2, dtype=torch.bool))
+        if verdict is not None:
+            won = [k < verdict for k in range(2)]
+            counter.judge(torch.tensor(won))
+            expected_judged += sum(ended)
+            expected_successes += sum(e and w for e, w in zip(ended, won, strict=True))
+        if i % 40 == 39 or i == len(steps) - 1:
+            totals = counter.collect()
+            judged, successes = judged + totals.judged, successes + totals.successes
+    assert (judged, successes) == (expected_judged, expected_successes)

@@ -98,6 +98,23 @@ def test_refusals_say_what_to_do():
         tiny_runner(RslRlVecEnv(plain))
 
 
+def test_two_closers_of_one_iteration_are_refused():
+    with pytest.raises(CurriculumError, match="would close them too"):
+        tiny_runner(RslRlVecEnv(scripted(iteration_steps=8), max_episode_length=20))
+
+
+def test_what_the_task_has_eased_to_is_in_the_checkpoint(tmp_path):
+    def make():
+        envs = make_env("spot-handstand", backend="mujoco", num_envs=2, preset="cpu")
+        return tiny_runner(RslRlVecEnv(ActuatorCurriculumVectorWrapper(envs)), ppo=TINY)
+
+    first, second = make(), make()
+    first.env.unwrapped.task.load_state_dict({"stance_share": 0.25})
+    first.save(str(tmp_path / "model.pt"))
+    second.load(str(tmp_path / "model.pt"))
+    assert second.env.unwrapped.task.state_dict() == {"stance_share": 0.25}
+
+
 def test_any_registered_gymnasium_env_trains():
     kwargs = {"autoreset_mode": AutoresetMode.SAME_STEP}
     envs = gym.make_vec("Pendulum-v1", num_envs=4, vectorization_mode="sync", vector_kwargs=kwargs)

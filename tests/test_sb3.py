@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 
@@ -170,6 +171,22 @@ def test_evaluation_callback_runs_at_the_target_and_checks_it():
     training_too = ActuatorCurriculumVecEnv(DummyVecEnv([cart]), FAST)
     with pytest.raises(CurriculumError, match="training=False"):
         small_ppo(venv).learn(64, callback=TargetGainsEvalCallback(training_too, eval_freq=32, verbose=0))
+
+
+def test_an_evaluation_at_another_target_is_refused():
+    venv = ActuatorCurriculumVecEnv(DummyVecEnv([cart]), dataclasses.replace(FAST, target_stiffness=1.0))
+    pinned = ActuatorCurriculumVecEnv(DummyVecEnv([cart]), training=False)  # at what the task recommends
+    with pytest.raises(CurriculumError, match=r"pinned at K = \[6.25\].* leads to \[1.0\]"):
+        small_ppo(venv).learn(32, callback=TargetGainsEvalCallback(pinned, eval_freq=32, verbose=0))
+
+
+def test_checkpoints_of_a_batch_hold_its_curriculum(tmp_path):
+    envs = ActuatorCurriculumVectorWrapper(make_env("cartpole", backend="analytic", num_envs=2), FAST)
+    saving = CurriculumCheckpointCallback(16, str(tmp_path))
+    small_ppo(VectorEnvAdapter(envs)).learn(64, callback=[CurriculumCallback(), saving])
+    states = sorted(tmp_path.glob("*_adc_*.json"))
+    assert [path.name for path in states] == ["rl_model_adc_32_steps.json", "rl_model_adc_64_steps.json"]
+    envs.load_state_dict(json.loads(states[0].read_text()))
 
 
 def test_two_closers_of_one_iteration_are_refused():

@@ -10,7 +10,7 @@ from spot_helpers import LEVEL, NOSE_DOWN, fake_task, make_state
 
 from adc_wrappers import CurriculumError, make_env
 from adc_wrappers.envs.spot.fall_cost import FallCost
-from adc_wrappers.training import default_config
+from adc_wrappers.training import PpoConfig, default_config
 from adc_wrappers.training.presets import find_recipe
 
 
@@ -88,3 +88,20 @@ def test_the_recipe_keeps_the_method():
     assert curriculum.total_iterations == config.iterations
     with pytest.raises(CurriculumError, match=r"no recipe 'papr'\. Did you mean 'paper'"):
         find_recipe("spot-handstand", "papr")
+
+
+def test_the_longest_episode_is_within_reach_of_the_curriculum_whatever_the_time_limit():
+    assert make_env("spot-handstand", backend="mujoco").adc_config.length_max == 1000.0  # the paper's
+    assert make_env("spot-handstand", backend="mujoco", time_limit=500).adc_config.length_max == 500.0
+    for limit, expected in ((1000, 900.0), (500, 450.0)):
+        assert default_config("spot-handstand", "mujoco", {"time_limit": limit}).curriculum.length_max == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_grad_norm", 0.0), ("min_std", -1.0), ("sideways_std", -1.0), ("output_gain", np.nan), ("value_coef", np.nan),
+     ("entropy_coef", -0.1), ("final_entropy_coef", np.inf), ("final_target_kl", 0.0)],
+)  # fmt: skip
+def test_ppo_settings_that_teach_nothing_are_refused(name, value):
+    with pytest.raises(CurriculumError, match=f"ppo.{name}: expected"):
+        PpoConfig(**{name: value})

@@ -18,7 +18,9 @@ from adc_wrappers.cli import main
 from adc_wrappers.cli.overrides import CurriculumOptions
 from adc_wrappers.cli.study import StudyRun
 from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.runs import RunFolderError
 from adc_wrappers.study import JobResult, LocalEngine, RobotFacts, find_condition, is_finished, read_study, run_job
+from adc_wrappers.study.results import read_results
 from adc_wrappers.study.runner import run_study
 from adc_wrappers.study.transport import pack_unless_shared, unpack
 
@@ -121,12 +123,52 @@ def vanish(job):
 @pytest.mark.slow
 def test_a_process_that_dies_costs_its_own_run_only(tmp_path):
     results = list(LocalEngine(2).map(vanish, small_jobs(tmp_path)))
-    states = {(result.condition, result.seed): result.state for result in results}
+    states = {(result.condition, result.seed): (result.state, result.gone) for result in results}
     assert len(results) == 4
     assert states == {
-        ("adc", 0): "failed", ("adc", 1): "failed", ("train_at_target", 0): "finished",
-        ("train_at_target", 1): "finished",
+        ("adc", 0): ("failed", True), ("adc", 1): ("failed", True), ("train_at_target", 0): ("finished", False),
+        ("train_at_target", 1): ("finished", False),
     }  # fmt: skip
+
+
+class Losing(Inline):
+    """Loses the first of its jobs before it has written anything."""
+
+    def map(self, function, jobs):
+        yield JobResult.lost(jobs[0], "the process died.")
+        yield from super().map(function, jobs[1:])
+
+
+def test_a_run_whose_process_died_is_in_its_folder_and_in_the_report_and_is_tried_again(tmp_path):
+    jobs = small_jobs(tmp_path, conditions=("adc",))
+    run_study(jobs, Losing())
+    assert json.loads((tmp_path / "adc/seed0/job.json").read_text())["error"] == "the process died."
+    states = {run.seed: (run.state, run.error) for run in read_results(tmp_path).runs}
+    assert states == {0: ("failed", "the process died."), 1: ("finished", None)}
+    assert [result.seed for result in run_study(jobs, Inline()).finished] == [0]
+
+
+def test_an_evaluation_with_another_seed_is_no_result_of_a_study(reference, tmp_path):
+    (job,) = small_jobs(tmp_path, conditions=("adc",), seeds=(0,))
+    run_job(job)
+    path = tmp_path / "adc/seed0/eval.json"
+    expected = path.read_text()
+    path.write_text(json.dumps({**json.loads(expected), "seed": 10_007}))
+    assert not is_finished(job)
+    with pytest.raises(RunFolderError, match="--seed 10000"):
+        read_results(tmp_path)
+    run_job(job)
+    assert path.read_text() == expected
+
+
+def test_a_run_that_comes_back_is_finished_only_when_all_of_it_is_there(reference, tmp_path, monkeypatch):
+    (job,) = small_jobs(tmp_path / "there", conditions=("adc",), seeds=(0,))
+    (tmp_path / "there/study.json").unlink()
+    result = pack_unless_shared(run_job, job)
+    written = []
+    monkeypatch.setattr("adc_wrappers.study.transport.write_atomically", lambda path, _: written.append(path.name))
+    unpack(result, tmp_path / "here/adc/seed0")
+    assert "metrics.csv" in written and written[-1] == "eval.json"
 
 
 def test_a_study_keeps_its_settings_and_may_grow(tmp_path):

@@ -113,6 +113,30 @@ def test_evaluation_pins_the_target_counts_nothing_and_restores(kind):
     assert env.curriculum.length_ema == 0.0
 
 
+def test_an_iteration_refused_in_evaluation_loses_no_episode():
+    env = ActuatorCurriculumWrapper(ScriptedEnv([4]), FAST)
+    env.reset()
+    run(env, 4)
+    with env.evaluation(), pytest.raises(CurriculumError, match="pinned"):
+        env.end_iteration()
+    env.reset()
+    assert env.end_iteration()["episode_length_ema"] > 0.0
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_evaluation_eases_nothing_in_the_task(num_envs):
+    env = ActuatorCurriculumWrapper(make_env("spot-handstand", backend="mujoco", num_envs=num_envs, preset="cpu"))
+    task = env.unwrapped.task
+    task.load_state_dict({"stance_share": 0.2})
+    with env.evaluation():
+        env.reset(seed=0)
+        run(env, 3, np.zeros(env.action_space.shape, np.float32))
+    assert task.state_dict() == {"stance_share": 0.2} and task.training
+    env.reset(seed=0)
+    run(env, 3, np.zeros(env.action_space.shape, np.float32))
+    assert task.state_dict()["stance_share"] < 0.2
+
+
 def test_evaluation_restores_after_an_exception():
     env = ActuatorCurriculumWrapper(ScriptedEnv([4]), FAST)
     with pytest.raises(ZeroDivisionError), env.evaluation():

@@ -87,7 +87,10 @@ class Train(TrainingOptions):
         return config, RunFolder.create(out, config.to_dict(), overwrite=self.overwrite), False
 
     def _default_out(self) -> Path:
-        driver = self.curriculum.driver or "episode_length"
+        from adc_wrappers.training.presets import find_recipe
+
+        recipe = find_recipe(self.task, self.recipe).curriculum
+        driver = self.curriculum.driver or recipe.get("driver", "episode_length")
         return Path("runs") / f"{self.task}-{self.engine}-{driver}-seed{self.seed or 0}"
 
     def _scheduled(self, config: TrainConfig, *, begun: bool) -> TrainConfig:

@@ -121,6 +121,9 @@ class VectorActionScaleCoupling(VectorWrapperBase, gym.utils.RecordConstructorAr
 class ActionNoise:
     """Gaussian action noise whose standard deviation follows the curriculum's progress.
 
+    Every iteration draws from a generator of its own, so that a resumed run goes on with the noise that it would have
+    had.
+
     Args:
         env: An env with a curriculum wrapper inside.
         start_std: Standard deviation at progress 0.
@@ -135,6 +138,7 @@ class ActionNoise:
         _box(env)
         self._controller = _find_controller(env)
         self._start, self._end = start_std, end_std
+        self._seed, self._iteration = seed, -1
         self._rng = np.random.default_rng(seed)
 
     @property
@@ -148,6 +152,9 @@ class ActionNoise:
         """Return the actions with noise."""
         if self.std == 0.0:
             return actions
+        iteration = self._controller.curriculum.iteration
+        if iteration != self._iteration:
+            self._rng, self._iteration = np.random.default_rng([self._seed, iteration]), iteration
         noise = self._rng.normal(0.0, self.std, np.shape(actions))
         if hasattr(actions, "new_tensor"):
             return actions + actions.new_tensor(noise)

@@ -113,7 +113,7 @@ class CurriculumController:
             checks: What the checks of ``readback`` gave. The gains are then not read here, and the verdict on those
                 that are written now is among the next iteration's checks.
         """
-        self._refuse_pinned()
+        self.refuse_pinned()
         self._judge(checks)
         if self.combine is not None:
             totals = self.combine(totals)
@@ -124,7 +124,7 @@ class CurriculumController:
 
     def follow(self, state: dict[str, Any]) -> CurriculumReport:
         """Close an iteration with the state of a curriculum that is moved elsewhere, under the same settings."""
-        self._refuse_pinned()
+        self.refuse_pinned()
         self.verify()
         self.curriculum.load_state_dict(state)
         self._apply_when_due()
@@ -135,7 +135,8 @@ class CurriculumController:
         self.training = False
         self._write(self.curriculum.target_stiffness)
 
-    def _refuse_pinned(self) -> None:
+    def refuse_pinned(self) -> None:
+        """Raise if the target gains are pinned, so that there is no iteration to close."""
         if not self.training:
             raise CurriculumError(
                 "an iteration cannot be closed while the target gains are pinned: leave evaluation() first."

@@ -98,7 +98,7 @@ class TensorCounter:
             self._sums = torch.zeros(4, dtype=torch.int64, device=device)
         self._base = 0
         self._row = 0
-        self._judging = False
+        self._judged = [False] * self._ROWS
 
     def restart(self) -> None:
         """Begin new episodes in all envs; running ones are not counted."""
@@ -110,12 +110,13 @@ class TensorCounter:
         if self._row == self._ROWS:
             self._fold()
         done = self._torch.logical_or(terminated, truncated, out=self._rows[0][self._row])
+        self._judged[self._row] = False
         self._row += 1
         return done
 
     def judge(self, success: Any) -> None:
         """Say which of the episodes that ended in the last step were successes."""
-        self._judging = True
+        self._judged[self._row - 1] = True
         self._torch.logical_and(self._rows[0][self._row - 1], success, out=self._rows[1][self._row - 1])
 
     def collect(self) -> EpisodeTotals:
@@ -143,8 +144,12 @@ class TensorCounter:
         self._start.copy_(self._torch.where(any_end, self._base + last.long(), self._start))
         self._sums[0].add_(episodes)
         self._sums[1].add_(lengths)
-        if self._judging:
+        judged = [row for row in range(rows) if self._judged[row]]
+        if len(judged) == rows:
             self._sums[2].add_(episodes)
             self._sums[3].add_(self._torch.count_nonzero(self._won[:rows]))
+        elif judged:  # an env that gives its verdicts in some steps only
+            self._sums[2].add_(self._torch.count_nonzero(self._ended[judged]))
+            self._sums[3].add_(self._torch.count_nonzero(self._won[judged]))
         self._base += rows
         self._row = 0

@@ -67,9 +67,22 @@ class CurriculumMethods:
         Returns:
             What is also under ``info["adc"]``.
         """
+        self.adc.refuse_pinned()
         report = self.adc.end_iteration(self.adc_collect())
         self._schedule_closing()
         return report
+
+    def refuse_own_iterations(self, other: str) -> None:
+        """Refuse to be closed by somebody else where ``iteration_steps`` closes iterations already.
+
+        Raises:
+            CurriculumError: It does.
+        """
+        if self._iteration_steps is not None:
+            raise CurriculumError(
+                f"the curriculum closes its own iterations every {self._iteration_steps} steps, and {other} would "
+                "close them too. Create the wrapper without iteration_steps."
+            )
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
@@ -79,12 +92,24 @@ class CurriculumMethods:
         """
         remaining, self._due = self._due - self._clock, math.inf
         self._must_reset = True
+        task = self.inner_task
+        learning = task is not None and task.training
         try:
+            if task is not None:
+                task.training = False
             with self.adc.evaluation():
                 yield
         finally:
+            if task is not None:
+                task.training = learning
             self._due = self._clock + remaining
             self._must_reset = True
+
+    @property
+    def inner_task(self) -> Any:
+        """The task of an env of this library, which may keep a state beside the curriculum's; None in other envs."""
+        task = getattr(getattr(self, "unwrapped", None), "task", None)
+        return task if hasattr(task, "training") and hasattr(task, "state_dict") else None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the curriculum's state as JSON-ready values."""

@@ -87,7 +87,7 @@ class PolicyMetadata(Deployment):
         for name in _GAINS:
             values = getattr(self, name)
             if values is not None:
-                check_per_joint(name, values, len(self.joint_names), positive=name.endswith("stiffness"))
+                check_per_joint(name, values, len(self.joint_names), positive=True)
         if (self.commanded_stiffness is None) != (self.commanded_damping is None):
             raise CurriculumError("commanded gains: expected stiffness and damping, or neither; got one of them.")
         if self.observation_scale is not None and len(self.observation_scale) != self.observation_size:

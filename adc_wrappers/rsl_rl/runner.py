@@ -19,7 +19,7 @@ from .distributed import sum_over_ranks
 
 __all__ = ["CurriculumRunner", "find_curriculum"]
 
-_KEY = "adc_curriculum"
+_KEY, _TASK = "adc_curriculum", "adc_task"
 
 
 def find_curriculum(env: Any) -> CurriculumMethods:
@@ -38,7 +38,8 @@ class CurriculumRunner(OnPolicyRunner):
     """``OnPolicyRunner`` for an env with a curriculum in it; made and used like its parent.
 
     - After every update the iteration is closed: the curriculum moves by the episodes completed in it.
-    - ``save`` puts the curriculum's state into the checkpoint's ``infos``, ``load`` takes it out and writes its gains.
+    - ``save`` puts the curriculum's state, and what a task of this library has learned beside it, into the checkpoint's
+      ``infos``; ``load`` takes them out and writes the gains.
       A checkpoint without one loads too, with a warning, and leaves the curriculum where it is.
     - Under ``torchrun`` the episodes of all ranks are added up, so that all ranks have the same stiffness. On the CPU
       the ranks talk through gloo.
@@ -52,6 +53,7 @@ class CurriculumRunner(OnPolicyRunner):
 
     def __init__(self, env: VecEnv, train_cfg: dict[str, Any], log_dir: str | None = None, device: str = "cpu") -> None:
         self.curriculum_env = find_curriculum(env)
+        self.curriculum_env.refuse_own_iterations("this runner")
         super().__init__(env, train_cfg, log_dir, device)
         if self.is_distributed and self.curriculum_env.adc.combine is None:
             self.curriculum_env.adc.combine = sum_over_ranks
@@ -69,7 +71,10 @@ class CurriculumRunner(OnPolicyRunner):
 
     def save(self, path: str, infos: dict[str, Any] | None = None) -> None:
         """Save models, optimizer and curriculum."""
-        super().save(path, {**(infos or {}), _KEY: self.curriculum_env.state_dict()})
+        own: dict[str, Any] = {_KEY: self.curriculum_env.state_dict()}
+        if self.curriculum_env.inner_task is not None:
+            own[_TASK] = self.curriculum_env.inner_task.state_dict()
+        super().save(path, {**(infos or {}), **own})
 
     def load(self, path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Load what :meth:`save` or the plain runner wrote."""
@@ -79,6 +84,8 @@ class CurriculumRunner(OnPolicyRunner):
         else:
             stiffness = self.curriculum_env.adc.report["stiffness"]
             warnings.warn(f"{path} has no curriculum in it: going on at K = {stiffness:g}.", stacklevel=2)
+        if _TASK in infos and self.curriculum_env.inner_task is not None:
+            self.curriculum_env.inner_task.load_state_dict(infos[_TASK])
         return infos
 
     def _configure_multi_gpu(self) -> None:

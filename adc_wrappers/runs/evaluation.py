@@ -159,6 +159,7 @@ def evaluate(
     pinned = ActuatorCurriculumVectorWrapper(envs, config, training=False)
     own = envs.unwrapped if isinstance(envs.unwrapped, TaskVectorEnv) else None
     log = EpisodeLog(envs.num_envs, episodes, None if own is None else own.task)
+    learning = own is not None and own.task.training
     if own is not None:
         own.task.training = False
         own.watchers.append(log)
@@ -175,6 +176,7 @@ def evaluate(
                 on_step(episodes - log.missing, steps)
     finally:
         if own is not None:
+            own.task.training = learning
             own.watchers.remove(log)
     pinned.adc.verify()
     return EvaluationResult(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from adc_wrappers.core.errors import BackendError, CurriculumError
+from adc_wrappers.core.files import write_json
 from adc_wrappers.core.shared import CurriculumMethods
 
 from .vec_env import ActuatorCurriculumVecEnv, find_curriculum
@@ -24,11 +27,7 @@ class CurriculumCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         wrapper = find_curriculum(self.training_env)
-        if wrapper._iteration_steps is not None:
-            raise CurriculumError(
-                f"the curriculum closes its own iterations every {wrapper._iteration_steps} steps, and this callback "
-                "would close them too. Create the wrapper without iteration_steps."
-            )
+        wrapper.refuse_own_iterations("this callback")
         self._wrapper = wrapper
 
     def _on_step(self) -> bool:
@@ -70,6 +69,7 @@ class TargetGainsEvalCallback(EvalCallback):
                 "the evaluation env follows a curriculum of its own. Create it with training=False, which pins the "
                 "target gains."
             )
+        _refuse_other_target(self._pinned, find_curriculum(self.training_env))
         super()._init_callback()
 
     def _on_step(self) -> bool:
@@ -79,17 +79,24 @@ class TargetGainsEvalCallback(EvalCallback):
         return super()._on_step()
 
 
+def _refuse_other_target(pinned: CurriculumMethods, training: CurriculumMethods) -> None:
+    """Refuse an evaluation at other gains than training leads to."""
+    have, want = pinned.curriculum, training.curriculum
+    same = np.array_equal(have.target_stiffness, want.target_stiffness)
+    if not same or have.config.damping_ratio != want.config.damping_ratio:
+        raise CurriculumError(
+            f"the evaluation env is pinned at K = {np.unique(have.target_stiffness).tolist()}, damping ratio "
+            f"{have.config.damping_ratio:g}; training leads to {np.unique(want.target_stiffness).tolist()}, "
+            f"{want.config.damping_ratio:g}. Give it the training's CurriculumConfig, or pass one without a curriculum."
+        )
+
+
 class CurriculumCheckpointCallback(CheckpointCallback):
     """SB3's ``CheckpointCallback`` that also saves the curriculum, as ``<prefix>_adc_<steps>_steps.json``."""
 
     def _on_step(self) -> bool:
         keep_going = super()._on_step()
         if self.n_calls % self.save_freq == 0:
-            wrapper = find_curriculum(self.training_env)
-            if not isinstance(wrapper, ActuatorCurriculumVecEnv):
-                raise CurriculumError(
-                    "expected an ActuatorCurriculumVecEnv around the training env; the state of "
-                    f"{type(wrapper).__name__} is saved with its state_dict()."
-                )
-            wrapper.save(self._checkpoint_path("adc_", extension="json"))
+            path = Path(self._checkpoint_path("adc_", extension="json"))
+            write_json(path, find_curriculum(self.training_env).state_dict())
         return keep_going

@@ -88,9 +88,11 @@ class RunCallback(BaseCallback):
     def _parts(self) -> dict[str, bytes]:
         numpy_state: Any = np.random.get_state(legacy=False)  # noqa: NPY002 (SB3 draws its minibatches from it)
         numpy_state["state"]["key"] = numpy_state["state"]["key"].tolist()
+        wrapper = find_curriculum(self.training_env)
         state = {
             "num_timesteps": self.num_timesteps,
-            "curriculum": find_curriculum(self.training_env).state_dict(),
+            "curriculum": wrapper.state_dict(),
+            "task": None if wrapper.inner_task is None else wrapper.inner_task.state_dict(),
             "learning_rate": self._schedule.state_dict(),
             "python_rng": random.getstate(),
             "numpy_rng": numpy_state,
@@ -116,7 +118,10 @@ def restore(model: PPO, venv: VecEnv, schedule: KLAdaptiveLearningRate, folder: 
     checkpoint = folder.checkpoints.load_latest()
     state = checkpoint.json("state.json")
     load_parameters(model, checkpoint)
-    find_curriculum(venv).load_state_dict(state["curriculum"])
+    wrapper = find_curriculum(venv)
+    wrapper.load_state_dict(state["curriculum"])
+    if wrapper.inner_task is not None and state.get("task") is not None:
+        wrapper.inner_task.load_state_dict(state["task"])
     schedule.load_state_dict(state["learning_rate"])
     model.num_timesteps = int(state["num_timesteps"])
     folder.metrics.keep_until(int(state["curriculum"]["iteration"]))

@@ -17,11 +17,21 @@ from adc_wrappers.runs import RunFolder
 from adc_wrappers.training import TrainConfig, load_trained, trainer_module
 from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_policy
 
-__all__ = ["EVALUATION_SEED", "JOB_FILE", "Job", "JobResult", "is_finished", "run_job", "stored_config"]
+__all__ = [
+    "EVALUATION_SEED",
+    "JOB_FILE",
+    "Job",
+    "JobResult",
+    "is_complete",
+    "is_finished",
+    "run_job",
+    "stored_config",
+    "write_down",
+]
 
 JOB_FILE = "job.json"
 EVALUATION_SEED = 10_000
-"""Seed of the start states; the same for every run, so that all policies meet the same ones."""
+"""Seed of the evaluations: the first episode of every env begins alike for all policies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +87,13 @@ class JobResult:
     archive: bytes | None = None
     """The run folder, where the caller cannot see it."""
 
+    gone: bool = False
+    """Whether its process is gone, and could not write down what happened."""
+
     @classmethod
     def lost(cls, job: Job, reason: str) -> JobResult:
         """Return the result of a run whose process is gone."""
-        return cls(condition=job.condition, seed=job.seed, state="failed", error=reason)
+        return cls(condition=job.condition, seed=job.seed, state="failed", error=reason, gone=True)
 
 
 class _Quiet:
@@ -96,8 +109,13 @@ def is_finished(job: Job) -> bool:
     if not path.exists():
         return False
     summary = json.loads(path.read_text())
-    enough = summary["trained"]["steps"] >= job.config["ppo"]["total_steps"]
-    return bool(enough and summary["at_target"] and summary["episodes"] == job.episodes)
+    return is_complete(summary, job.config) and bool(summary["episodes"] == job.episodes)
+
+
+def is_complete(summary: dict[str, Any], config: dict[str, Any]) -> bool:
+    """Whether an evaluation is one of a study: of the whole training, at the target gains, with the study's seed."""
+    enough = summary["trained"]["steps"] >= config["ppo"]["total_steps"]
+    return bool(enough and summary["at_target"] and summary["seed"] == EVALUATION_SEED)
 
 
 def run_job(job: Job) -> JobResult:
@@ -113,7 +131,7 @@ def run_job(job: Job) -> JobResult:
     except Exception:  # whatever it is, the other runs of the study go on and the report shows it
         result = {"state": "failed", "summary": None, "error": traceback.format_exc(limit=20)}
     seconds = time.perf_counter() - begin
-    _write_down(folder, result["state"], result["error"], seconds)
+    write_down(folder, result["state"], result["error"], seconds)
     return JobResult(condition=job.condition, seed=job.seed, seconds=seconds, **result)
 
 
@@ -127,6 +145,8 @@ def stored_config(path: Path) -> dict[str, Any]:
 def _train(job: Job) -> None:
     path, config = Path(job.folder), TrainConfig.from_dict(job.config)
     begun = (path / "config.json").exists()
+    if not begun:
+        (path / JOB_FILE).unlink(missing_ok=True)  # of an attempt whose process died before it began
     if begun and stored_config(path) != json.loads(json.dumps(config.to_dict())):
         raise CurriculumError(f"{path} was trained with other settings than this study. Remove it, or choose --out.")
     folder = RunFolder.open(path) if begun else RunFolder.create(path, config.to_dict())
@@ -149,7 +169,7 @@ def _evaluate(job: Job) -> None:
     folder.write_json("eval.json", summary)  # last: its presence says that the run is finished
 
 
-def _write_down(folder: Path, state: str, error: str | None, seconds: float) -> None:
+def write_down(folder: Path, state: str, error: str | None, seconds: float) -> None:
     """Keep state, error, and how long all attempts took together."""
     path = folder / JOB_FILE
     before = json.loads(path.read_text()) if path.exists() else {"seconds": 0.0, "attempts": 0}

@@ -11,14 +11,16 @@ from .texts import Table, conditions_shown, headline, how_to_repeat, is_ours, st
 __all__ = ["markdown_report"]
 
 
-def markdown_report(results: StudyResults, numbers: Sequence[ConditionNumbers], pictures: Sequence[str]) -> str:
+def markdown_report(
+    results: StudyResults, numbers: Sequence[ConditionNumbers], pictures: Sequence[str], *, seed: int = 0
+) -> str:
     """Return the report; pictures are named relative to it."""
     parts = [f"# Study: {results.config()['task']}", headline(results), results.notes.strip()]
     for table in study_tables(results, numbers):
         parts += [f"## {table.title}", _table(table)]
     parts += [
         "Mean ± standard deviation over runs (n − 1). IQM: the mean of the middle half of the runs; intervals by "
-        "resampling runs 2000 times (percentile method, seed 0). Failed and unfinished runs are in no number."
+        f"resampling runs 2000 times (percentile method, seed {seed}). Failed and unfinished runs are in no number."
     ]
     parts += [f"![{name}]({name})" for name in pictures]
     parts += ["## How episodes ended", _modes(numbers)]

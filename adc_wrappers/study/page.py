@@ -35,7 +35,7 @@ def html_page(results: StudyResults, numbers: Sequence[ConditionNumbers], *, see
         _section("What it says", notes) if notes else "",
         '<div class="legend" role="group" aria-label="conditions: press to hide or show"></div>',
         _section("The paper's tables and ours", *(_table(table) for table in tables[:-1]), _MEANING),
-        _section("How sure we are", _table(tables[-1]), _figures(estimates), _STATISTICS),
+        _section("How sure we are", _table(tables[-1]), _figures(estimates), _STATISTICS.format(seed=seed)),
         _section("Training", _CURVES_TEXT, _figures(curves, zoom=True)),
         _section("Performance profiles", "<p>Share of runs that score above a threshold.</p>", _figures(shares, True)),
         _section("How episodes ended", _figures([modes])),
@@ -59,8 +59,8 @@ def html_page(results: StudyResults, numbers: Sequence[ConditionNumbers], *, see
 _MEANING = '<p class="soft">Mean ± standard deviation over runs (n − 1). Press a column\'s name to sort by it.</p>'
 _STATISTICS = (
     '<p class="soft">IQM: the mean of the middle half of the runs. Intervals: 95 %, percentiles of 2000 resamplings '
-    "of the runs, seed 0. With ten runs they cover the truth a little less often than they say. Failed and unfinished "
-    "runs are in no number.</p>"
+    "of the runs, seed {seed}. With ten runs they cover the truth a little less often than they say. Failed and "
+    "unfinished runs are in no number.</p>"
 )
 _CURVES_TEXT = (
     '<p class="soft">Interquartile mean over seeds with pointwise 95 % intervals, smoothed over a sixtieth of the '

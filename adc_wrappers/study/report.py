@@ -38,7 +38,7 @@ def write_report(
         record_films(results)
     write_tables(results, numbers, out, seed=seed)
     pictures = draw_figures(results, numbers, out, seed=seed)
-    text = markdown_report(results, numbers, [path.name for path in pictures])
+    text = markdown_report(results, numbers, [path.name for path in pictures], seed=seed)
     write_atomically(out / "report.md", text.encode())
     page = out / "report.html"
     write_atomically(page, html_page(results, numbers, seed=seed).encode())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from adc_wrappers.runs import RunFolder, RunFolderError
 
 from .conditions import CONDITIONS, Condition, find_condition
-from .job import JOB_FILE
+from .job import EVALUATION_SEED, JOB_FILE, is_complete
 from .plan import condition_from, read_study
 
 __all__ = ["METRICS", "Metric", "RunRecord", "StudyResults", "read_results"]
@@ -161,12 +161,13 @@ def read_results(folder: Path) -> StudyResults:
         raise RunFolderError(f"there is no folder {folder}.")
     study = read_study(folder)
     known = {} if study is None else {values["name"]: condition_from(values) for values in study["conditions"]}
-    paths = sorted(path.parent for path in folder.glob("*/seed*/config.json") if _seed(path.parent) is not None)
-    runs = [_record(path) for path in paths]
+    marks = (path for name in ("config.json", JOB_FILE) for path in folder.glob(f"*/seed*/{name}"))
+    paths = sorted({path.parent for path in marks if _seed(path.parent) is not None})
+    runs = [_record(path, None if study is None else study["episodes"]) for path in paths]
     if not any(run.state == "finished" for run in runs):
         raise RunFolderError(
-            f"{folder} has no finished run. Expected folders CONDITION/seedN/ with config.json and eval.json; "
-            "`adc study run` makes them."
+            f"{folder} has no finished run. Expected folders CONDITION/seedN/ with config.json and the eval.json of "
+            f"`adc eval --seed {EVALUATION_SEED}`; `adc study run` makes them."
         )
     names = sorted({run.condition for run in runs} | known.keys(), key=_order)
     notes = folder / "notes.md"
@@ -199,9 +200,9 @@ def _json(path: Path) -> dict[str, Any]:
     return values
 
 
-def _record(path: Path) -> RunRecord:
+def _record(path: Path, episodes: int | None) -> RunRecord:
     config, summary, job = _json(path / "config.json"), _json(path / "eval.json"), _json(path / JOB_FILE)
-    trained = bool(summary) and summary["at_target"] and summary["trained"]["steps"] >= config["ppo"]["total_steps"]
+    trained = bool(summary) and is_complete(summary, config) and episodes in (None, summary["episodes"])
     state = "finished" if trained else "failed" if job.get("state") == "failed" else "unfinished"
     seconds = job.get("seconds", _json(path / "done.json").get("seconds"))
     return RunRecord(
@@ -209,7 +210,7 @@ def _record(path: Path) -> RunRecord:
         seed=_seed(path) or 0,
         path=path,
         state=state,
-        config=config,
+        config=config or None,
         summary=summary if trained else None,
         error=job.get("error") if state == "failed" else None,
         seconds=seconds,

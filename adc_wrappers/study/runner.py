@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .engines import Engine
-from .job import Job, JobResult, is_finished, run_job
+from .job import Job, JobResult, is_finished, run_job, write_down
 
 __all__ = ["StudyOutcome", "run_study"]
 
@@ -37,7 +38,10 @@ def run_study(
     """
     outcome = StudyOutcome(kept=[job for job in jobs if is_finished(job)])
     kept = {job.folder for job in outcome.kept}
+    folders = {(job.condition, job.seed): Path(job.folder) for job in jobs}
     for result in engine.map(run_job, [job for job in jobs if job.folder not in kept]):
+        if result.gone:
+            write_down(folders[result.condition, result.seed], result.state, result.error, result.seconds)
         (outcome.finished if result.state == "finished" else outcome.failed).append(result)
         if on_result is not None:
             on_result(outcome, result)

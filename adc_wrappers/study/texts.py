@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .analysis import REFERENCE, ConditionNumbers
 from .conditions import Condition
@@ -93,8 +94,7 @@ def _beside_paper(results: StudyResults, rows: Sequence[ConditionNumbers], title
     head = ["condition", "runs"]
     head += ["paper: length", "paper: reward"] if measured else []
     head += [f"ours: {metric.label}" for metric in METRICS]
-    if measured and results.config()["task"] != HANDSTAND:
-        title += f" (the paper's numbers are of the handstand, ours of {results.config()['task']})"
+    title += _difference(results.config()) if measured else ""
     body = []
     for row in rows:
         paper = row.condition.paper
@@ -106,6 +106,17 @@ def _beside_paper(results: StudyResults, rows: Sequence[ConditionNumbers], title
             cells.append(Cell(f"{metric.format(mean)} ± {metric.format(std)}", mean))
         body.append((row.condition.name, tuple(cells)))
     return Table(title, tuple(head), tuple(body))
+
+
+def _difference(config: dict[str, Any]) -> str:
+    """Say in what our numbers are of something else than the paper's."""
+    if config["task"] != HANDSTAND:
+        return f" (the paper's numbers are of the handstand, ours of {config['task']})"
+    settings = config.get("settings", {})
+    preset = settings.get("preset", "paper")
+    if preset != "paper" or settings.get("weights"):
+        return f" (returns do not compare: ours are of the reward preset {preset!r}, not of the paper's reward)"
+    return ""
 
 
 def _with_ours_last(table: Table) -> Table:

@@ -7,6 +7,8 @@ import io
 import zipfile
 from pathlib import Path
 
+from adc_wrappers.core.files import write_atomically
+
 from .engines import JobFunction
 from .job import Job, JobResult
 from .plan import STUDY_FILE
@@ -34,8 +36,10 @@ def unpack(result: JobResult, folder: Path) -> JobResult:
     if result.archive is None:
         return result
     with zipfile.ZipFile(io.BytesIO(result.archive)) as archive:
-        for name in archive.namelist():
+        names = archive.namelist()
+        for name in names:
             if not (folder / name).resolve().is_relative_to(folder.resolve()):
                 raise ValueError(f"the run folder that came back has a file outside of itself: {name!r}.")
-        archive.extractall(folder)
+        for name in sorted(names, key=lambda name: name == "eval.json"):  # last: it says that the run is finished
+            write_atomically(folder / name, archive.read(name))
     return dataclasses.replace(result, archive=None)

@@ -10,6 +10,12 @@ from adc_wrappers.core.errors import CurriculumError
 
 __all__ = ["PpoConfig"]
 
+_POSITIVE = (
+    "learning_rate", "max_learning_rate", "target_kl", "final_target_kl", "clip_range", "initial_std", "sideways_std",
+    "min_std", "max_grad_norm", "reward_scale", "output_gain",
+)  # fmt: skip
+_NOT_NEGATIVE = ("entropy_coef", "final_entropy_coef", "value_coef")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PpoConfig:
@@ -97,12 +103,14 @@ class PpoConfig:
         counts = (self.total_steps, self.num_envs, self.n_steps, self.batch_size, self.n_epochs)
         if min(counts) < 1 or not self.hidden or min(self.hidden) < 1:
             raise CurriculumError(f"expected positive counts in the PPO settings, got {self}.")
-        for name in ("learning_rate", "max_learning_rate", "target_kl", "clip_range", "initial_std", "reward_scale"):
+        for name in _POSITIVE:
             value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0.0):
+            if value is not None and not (np.isfinite(value) and value > 0.0):
                 raise CurriculumError(f"ppo.{name}: expected a positive number, got {value}.")
-        if self.final_target_kl is not None and not (np.isfinite(self.final_target_kl) and self.final_target_kl > 0.0):
-            raise CurriculumError(f"ppo.final_target_kl: expected a positive number, got {self.final_target_kl}.")
+        for name in _NOT_NEGATIVE:
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value >= 0.0):
+                raise CurriculumError(f"ppo.{name}: expected a number that is not negative, got {value}.")
         for name in ("gamma", "gae_lambda"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise CurriculumError(f"ppo.{name}: expected a number in [0, 1], got {getattr(self, name)}.")

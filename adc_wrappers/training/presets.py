@@ -112,6 +112,9 @@ CARTPOLE_QUICK = dataclasses.replace(
 )
 """The cart-pole in seconds, for a first look at a study."""
 
+_REACHABLE = 0.9
+"""Share of the longest episode that the moving average of lengths can be expected to reach."""
+
 _SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
 
 RECIPES: dict[str, dict[str, Recipe]] = {
@@ -186,6 +189,8 @@ def default_config(
     if schedule.get("hold_share") or schedule.get("driver") == "time":
         schedule.setdefault("total_iterations", chosen.ppo.iterations)
     recommended = recommended_curriculum(task, backend, merged)
+    if "length_max" in schedule:  # made for the task's own time limit
+        schedule["length_max"] = min(schedule["length_max"], _REACHABLE * recommended.length_max)
     return TrainConfig(
         task=task,
         backend=backend,

@@ -50,7 +50,7 @@ class SpotStandTask(Task):
         self.stance = stance
         self.time_limit = settings.time_limit
         self.policy_step = backend.policy_step
-        self.adc_config = CurriculumConfig()
+        self.adc_config = CurriculumConfig(length_max=float(settings.time_limit))
         self.action_scale = settings.action_scale if settings.action_scale is not None else preset.action_scale
         self.action_limit = settings.action_limit if settings.action_limit is not None else preset.action_limit
         joints = len(backend.joint_names)

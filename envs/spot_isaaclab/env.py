@@ -43,7 +43,7 @@ class SpotStandIsaacEnv(DirectRLEnv):
 
     def __init__(self, cfg: SpotHandstandEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
         self.settings = SpotSettings(**cfg.settings)
-        self.adc_config = CurriculumConfig()
+        self.adc_config = CurriculumConfig(length_max=float(self.settings.time_limit))
         preset = self.settings.preset_values()
         self.action_scale = self.settings.action_scale or preset.action_scale
         self.action_limit = self.settings.action_limit or preset.action_limit
