@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -210,6 +212,9 @@ def test_health_names_what_is_wrong():
     [
         ({"hostname": "10.0.0.3"}, "nothing is assumed for a real robot"),
         ({"hostname": "10.0.0.3", "stiffness": 60.0, "damping": 2.0, "clock": "lockstep"}, "needs a practice robot"),
+        ({"hostname": "127.0.0.1"}, "nothing is assumed for a real robot"),  # the end of a tunnel, perhaps
+        ({"hostname": "127.0.0.1", "stiffness": 60.0, "damping": 2.0, "clock": "lockstep"}, "needs a practice robot"),
+        ({"hostname": "127.0.0.1", "certificate": "ca.pem", "settle_seconds": math.nan}, "settle_seconds"),
         ({"hostname": "127.0.0.1", "stiffness": 60.0}, "got one of them"),
         ({"hostname": "127.0.0.1", "stiffness": [60.0] * 11, "damping": 1.0}, "one per joint"),
         ({"hostname": "127.0.0.1", "port": 0}, "port"),
@@ -226,7 +231,8 @@ def test_a_real_robot_gets_the_robots_limits_and_secrets_are_not_shown():
     real = SpotRobotSettings(hostname="10.0.0.3", stiffness=60.0, damping=2.0, credentials=lambda: ("a", "secret"))
     assert real.guard_limits.slew < 1.0 and not real.is_practice
     assert "credentials" not in repr(real)
-    assert SpotRobotSettings(hostname="localhost").guard_limits.slew > 1.0
+    assert SpotRobotSettings(hostname="localhost", certificate="ca.pem").guard_limits.slew > 1.0
+    assert SpotRobotSettings(hostname="localhost", stiffness=60.0, damping=2.0).guard_limits == real.guard_limits
 
 
 def test_credentials_come_from_the_environment_or_nowhere(monkeypatch):

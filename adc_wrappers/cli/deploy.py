@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +18,9 @@ from rich.table import Table
 __all__ = ["Deploy"]
 
 WORD = "DRIVE"
+_OF_A_ROBOT = (
+    "port", "certificate", "shadow", "clock", "stiffness", "damping", "limits", "soft_start",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +62,7 @@ class Deploy:
     """Commanded damping, likewise."""
 
     limits: Literal["robot", "practice"] | None = None
-    """The guard's numbers; by default by the hostname."""
+    """The guard's numbers; by default practice for a practice robot, else robot."""
 
     soft_start: int = 0
     """Policy steps over which the policy is blended in."""
@@ -97,21 +102,33 @@ class Deploy:
         return max(codes)
 
     def _check(self) -> None:
-        from adc_wrappers.backends.spot.settings import is_loopback
-
         chosen = [name for name in ("hostname", "practice", "simulation") if getattr(self, name)]
         if len(chosen) != 1:
             raise ValueError(
                 f"say where to run: one of --hostname, --practice or --simulation; got {', '.join(chosen) or 'none'}."
             )
-        if self.yes and self.hostname is not None and not is_loopback(self.hostname):
-            raise ValueError(f"--yes is for practice robots on this computer, not for {self.hostname!r}.")
+        if self.yes and self.hostname is not None and not self._on_practice():
+            raise ValueError(
+                f"--yes is for practice robots on this computer, with their --certificate; not for {self.hostname!r}."
+            )
         if self.push is not None and not self.practice:
             raise ValueError("--push is for the practice robot: give --practice too.")
         if self.trials < 1:
             raise ValueError(f"trials: expected at least 1, got {self.trials}.")
         if (self.stiffness is None) != (self.damping is None):
             raise ValueError("commanded gains: give --stiffness and --damping, or neither.")
+        if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0.0):
+            raise ValueError(f"seconds: expected a positive number, got {self.seconds}.")
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        useless = [name for name in _OF_A_ROBOT if self.simulation and getattr(self, name) != defaults[name]]
+        if useless:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in useless)
+            raise ValueError(f"{names}: there is no robot in --simulation; leave them out.")
+
+    def _on_practice(self) -> bool:
+        from adc_wrappers.backends.spot.settings import is_practice
+
+        return self.practice or (self.hostname is not None and is_practice(self.hostname, self.certificate))
 
     @contextlib.contextmanager
     def _target(self, policy: Any) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -135,15 +152,15 @@ class Deploy:
             yield {**settings, **more, **self._gains(policy)}, robot
 
     def _gains(self, policy: Any) -> dict[str, Any]:
-        from adc_wrappers.backends.spot.settings import is_loopback
-
         metadata = policy.metadata
         if self.stiffness is not None:
             return {"stiffness": self.stiffness, "damping": self.damping}
         if metadata.commanded_stiffness is not None:
             return {"stiffness": metadata.commanded_stiffness, "damping": metadata.commanded_damping}
-        if self.practice or (self.hostname is not None and is_loopback(self.hostname)):
+        if self._on_practice():
             return {"stiffness": metadata.simulated_stiffness, "damping": metadata.simulated_damping}
+        if self.shadow:
+            return {}  # nothing is sent
         raise ValueError(
             f"{self.policy} does not say which gains are to be commanded to a robot, and they are not the simulated "
             "ones: give --stiffness and --damping, or export the policy with --commanded-stiffness and "
@@ -178,7 +195,7 @@ def _deploy(options: Deploy, policy: Any, target: dict[str, Any], robot: Any, co
         console.print(f"trial {folder}")
     if driven:
         console.print("motors confirmed off" if deployer.motors_off else "motors: left to the owner of the lease")
-    return 0 if outcome.guard is None else 1
+    return 0 if outcome.guard is None and (deployer.motors_off or not driven) else 1
 
 
 def _table(report: Any) -> Table:

@@ -23,6 +23,7 @@ from .agreement import check_gravity, check_start, gravity_angle
 from .driving import JointDriver
 from .estimation import StateEstimator
 from .joints import JointOrder, check_named
+from .listening import Audience
 from .messages import JointCommand, StateSample
 from .receiving import StateReceiver
 from .repeating import uninterrupted
@@ -77,6 +78,7 @@ class SpotRobotBackend(RobotBackend):
         self._inertia = effective_inertia()
         self._stiffness, self._damping = self._commanded_gains()
         self._estimator = StateEstimator()
+        self._audience = Audience(settings.listeners)
         self._gravity: deque[StateSample] = deque(maxlen=_GRAVITY_SAMPLES)
         self._targets: NDArray[np.float64] | None = None
         self._driver: JointDriver | ShadowDriver | None = None
@@ -116,20 +118,14 @@ class SpotRobotBackend(RobotBackend):
         driver = self._driver
         if isinstance(driver, JointDriver):
             driver.hear(sample)
-        for listener in self._listeners():
-            listener.state(sample, self._targets)
-
-    def _listeners(self) -> Sequence[Any]:
-        return self.settings.listeners
+        self._audience.tell("state", sample, self._targets)
 
     def _tell(self, name: str, details: dict[str, Any]) -> None:
-        for listener in self._listeners():
-            listener.event(name, details)
+        self._audience.tell("event", name, details)
 
     def _on_command(self, command: JointCommand) -> None:
         self._targets = command.position
-        for listener in self._listeners():
-            listener.command(command)
+        self._audience.tell("command", command)
 
     def effective_inertia(self) -> NDArray[np.float64]:
         """Return the model's M per joint; the robot's own is not known."""
@@ -320,18 +316,26 @@ class SpotRobotBackend(RobotBackend):
     def _power_off(self) -> None:
         if not self.session.armed:
             return
-        if self.session.confirm_lease() is not None:
-            with suppress(BackendError):
-                self.session.log_in_again()
-        lost = self.session.confirm_lease()
+        lost = self._lease_lost()
         try:
             off = self.session.health().motors_off
+            if not off and lost is not None:
+                self._tell("closed", {"motors": f"left to the owner of the lease: {lost}"})
+                return
+            if not off:
+                self.session.power_off()
         except BackendError as error:
             self._tell("closed", {"motors": "not confirmed off"})
+            if "press the E-stop" in str(error):
+                raise
             raise BackendError(f"motors are not confirmed off, press the E-stop: {error}") from error
-        if not off and lost is not None:
-            self._tell("closed", {"motors": f"left to the owner of the lease: {lost}"})
-            return
-        if not off:
-            self.session.power_off()
         self._tell("closed", {"motors": "confirmed off"})
+
+    def _lease_lost(self) -> str | None:
+        """Return why the lease is somebody else's; None if it is ours, or if the robot does not say: then we try."""
+        with suppress(BackendError):
+            return self.session.confirm_lease()
+        with suppress(BackendError):  # our login may be void
+            self.session.log_in_again()
+            return self.session.confirm_lease()
+        return None

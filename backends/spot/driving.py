@@ -29,6 +29,9 @@ __all__ = ["JointDriver"]
 
 WATCH_PERIOD = 0.005
 HEALTH_PERIOD = 0.25
+QUIT_SECONDS = 0.1
+"""How long the fall-back waits for the robot to answer that the command stream is closed."""
+
 HOLD_SECONDS = 2.0
 """How long the nominal pose is held for a policy that has not acted yet."""
 
@@ -108,8 +111,8 @@ class JointDriver:
         self._sender.sent.wait(self._settings.patience)
         if self._timed:
             self._watchers = [
-                Repeater("spot watchdog", WATCH_PERIOD, self._watch),
-                Repeater("spot health", HEALTH_PERIOD, self._watch_health),
+                Repeater("spot watchdog", WATCH_PERIOD, self._halting(self._watch)),
+                Repeater("spot health", HEALTH_PERIOD, self._halting(self._watch_health)),
             ]
         self._session.activate()
         self._await_echo(command)
@@ -227,6 +230,18 @@ class JointDriver:
         cause = self._fallback.cause(self._guard.limits.battery)
         return None if cause is None else self._guard.breach(*cause, time=self.sample.stamp)
 
+    def _halting(self, watch: Callable[[], bool]) -> Callable[[], bool]:
+        """Return a watchdog that stops the policy if it breaks: one that dies unseen watches nothing."""
+
+        def watched() -> bool:
+            try:
+                return watch()
+            except Exception as error:  # whatever it is, nobody is watching any more
+                self.halt(self._guard.breach("watchdog", f"the watchdog broke: {error!r}", self._newest().stamp))
+                return False
+
+        return watched
+
     def _watch_health(self) -> bool:
         cause = self._fallback.cause(self._guard.limits.battery)
         if cause is not None:
@@ -236,7 +251,8 @@ class JointDriver:
     def _watch(self) -> bool:
         """Look at clocks and streams; runs in the watchdog's thread."""
         newest = self._newest()
-        holding = self._holding_since is not None and time.monotonic() - self._holding_since < HOLD_SECONDS
+        since = self._holding_since  # read once: the policy's thread clears it
+        holding = since is not None and time.monotonic() - since < HOLD_SECONDS
         if holding and self._command is not None:
             self._sender.refresh(newest.stamp)
         breach = self._guard.ages(
@@ -261,13 +277,15 @@ class JointDriver:
             self._halted = breach
         outcome = "NOT CONFIRMED, press the E-stop: the fall-back did not end"
         try:
-            self._sender.stop()
+            self._sender.stop(QUIT_SECONDS)
             self._tell("stopped" if breach.check == "stopped" else "guard", breach.to_dict())
             outcome = self._fallback.act(breach, self._newest())
         finally:
             self.incident = {**breach.to_dict(), "fallback": outcome}
-            self._tell("fallback", {"outcome": outcome})
-            self._safe.set()
+            try:
+                self._tell("fallback", {"outcome": outcome})
+            finally:
+                self._safe.set()
 
     def end(self) -> None:
         """End the episode: stop sending and end the watchdogs; the robot goes on by itself."""
@@ -279,6 +297,7 @@ class JointDriver:
             self._sender.stop()
             self._safe.set()
         self._safe.wait()
+        self._sender.stop()
         for watcher in self._watchers:
             watcher.stop()
 

@@ -16,6 +16,7 @@ __all__ = ["Fallback"]
 UPRIGHT = 0.87
 """Cosine of the tilt (30°) up to which a robot is told to stand rather than to power off."""
 
+_LEFT = "left to the new owner of the lease"
 _OUT_OF_ACTION = ("estop", "power")
 _NOT_TO_STAND = ("fault", "fall", "battery")
 
@@ -35,11 +36,11 @@ class Fallback:
         """Return what the robot says is wrong, as a check of the guard and a reason."""
         try:
             problem = self._session.health().problem(least_battery)
+            lost = None if problem is not None else self._session.confirm_lease()
         except BackendError as error:
             return "login" if "Unauthenticated" in str(error) else "contact", str(error)
         if problem is not None:
             return problem
-        lost = self._session.confirm_lease()
         return None if lost is None else ("lease", f"the lease is not ours any more: {lost}")
 
     def act(self, breach: Breach, sample: StateSample) -> str:
@@ -51,7 +52,7 @@ class Fallback:
                 self._session.confirm_off()
                 return "motors off"
             if breach.check == "lease":
-                return "left to the new owner of the lease"
+                return _LEFT
             if breach.check not in _NOT_TO_STAND and -sample.gravity[2] > UPRIGHT:
                 return self._stand()
             self._session.power_off()
@@ -68,8 +69,10 @@ class Fallback:
         return "standing"
 
     def _last_word(self, error: BackendError) -> str:
-        """Look once more: motors that are off need no command."""
+        """Look once more: motors that are off need no command, and a robot that is somebody else's gets none."""
         with suppress(BackendError):
             if self._session.health().motors_off:
                 return "motors off"
+            if self._session.confirm_lease() is not None:
+                return _LEFT
         return f"NOT CONFIRMED, press the E-stop: {error}"

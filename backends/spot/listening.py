@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Listener"]
+__all__ = ["Audience", "Listener"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
@@ -21,3 +25,25 @@ class Listener(Protocol):
 
     def event(self, name: str, details: dict[str, Any]) -> None:
         """Take note of an event of the session or of the guard."""
+
+
+class Audience:
+    """All listeners; one that fails is reported once and disturbs neither the others nor the robot.
+
+    Args:
+        listeners: Who listens; may change.
+    """
+
+    def __init__(self, listeners: Sequence[Any]) -> None:
+        self._listeners = listeners
+        self._failed: set[tuple[int, str]] = set()
+
+    def tell(self, name: str, *what: Any) -> None:
+        """Call a method of every listener."""
+        for listener in self._listeners:
+            try:
+                getattr(listener, name)(*what)
+            except Exception:  # whoever only listens must not stop what brings a robot into safety
+                if (id(listener), name) not in self._failed:
+                    self._failed.add((id(listener), name))
+                    _LOG.exception("a listener failed in %s(); the robot is driven on", name)

@@ -11,7 +11,9 @@ try:
     from bosdyn.client import robot_command
     from bosdyn.client.estop import EstopClient
     from bosdyn.client.exceptions import Error as SdkError
-    from bosdyn.client.lease import LeaseClient, LeaseKeepAlive, ResourceAlreadyClaimedError
+    from bosdyn.client.exceptions import LeaseUseError
+    from bosdyn.client.lease import Error as WalletError
+    from bosdyn.client.lease import LeaseClient, LeaseKeepAlive, LeaseResponseError, ResourceAlreadyClaimedError
     from bosdyn.client.license import LicenseClient
     from bosdyn.client.power import PowerClient
     from bosdyn.client.robot_command import RobotCommandBuilder, RobotCommandClient, RobotCommandStreamingClient
@@ -23,6 +25,8 @@ __all__ = [
     "EstopClient",
     "LeaseClient",
     "LeaseKeepAlive",
+    "LeaseResponseError",
+    "LeaseUseError",
     "LicenseClient",
     "PowerClient",
     "ResourceAlreadyClaimedError",
@@ -32,6 +36,7 @@ __all__ = [
     "RobotStateClient",
     "RobotStateStreamingClient",
     "SdkError",
+    "WalletError",
     "basic_command_pb2",
     "bosdyn",
     "estop_pb2",

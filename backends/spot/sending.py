@@ -103,13 +103,17 @@ class CommandSender:
                 return 0.0
             return time.monotonic() - next(iter(self._unacknowledged.values()))
 
-    def stop(self) -> None:
-        """Stop sending and close the stream; the robot stops following at the last end time or before."""
+    def stop(self, patience: float = 5.0) -> None:
+        """Stop sending and close the stream; the robot stops following at the last end time or before.
+
+        Args:
+            patience: Seconds to wait for the robot's answer; without it the stream ends with the session.
+        """
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(timeout=5.0)
+            self._thread.join(timeout=patience)
 
     def _run(self) -> None:
         names = robot_command_pb2.JointControlStreamResponse.Status

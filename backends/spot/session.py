@@ -29,9 +29,12 @@ def explained(what: str) -> Iterator[None]:
     """Turn errors of the SDK and of gRPC into ours."""
     try:
         yield
-    except (sdk.SdkError, sdk.grpc.RpcError) as error:
-        text = str(error).strip().split("\n")[0]
-        raise BackendError(f"{what} failed: {type(error).__name__} {text}".rstrip()) from error
+    except (sdk.SdkError, sdk.WalletError, sdk.grpc.RpcError) as error:
+        raise BackendError(f"{what} failed: {_in_short(error)}") from error
+
+
+def _in_short(error: Exception) -> str:
+    return f"{type(error).__name__} {error}".strip().split("\n")[0]
 
 
 class SpotSession:
@@ -144,21 +147,26 @@ class SpotSession:
             self._robot.power_on(timeout_sec=self._settings.patience * 2, update_frequency=1 / POLL)
 
     def _note_lease(self, error: Exception) -> None:
-        self._lease_error = f"{type(error).__name__} {error}".split("\n")[0]
+        self._lease_error = _in_short(error)
 
     def lease_problem(self) -> str | None:
         """Return why the lease is not ours any more; None while it is or was never taken."""
         return self._lease_error
 
     def confirm_lease(self) -> str | None:
-        """Ask the robot whether the lease is ours; returns why not."""
+        """Ask the robot whether the lease is ours; returns why not.
+
+        Raises:
+            BackendError: It does not say: a robot that cannot be reached has not given our lease to anybody.
+        """
         if self._lease is None:
             return "the lease was never taken"
         client = self.client(sdk.LeaseClient)
-        try:
-            client.retain_lease(client.lease_wallet.get_lease("body"), timeout=self._settings.patience)
-        except (sdk.SdkError, sdk.grpc.RpcError) as error:
-            return f"{type(error).__name__} {error}".split("\n")[0]
+        with explained("asking about the lease"):
+            try:
+                client.retain_lease(client.lease_wallet.get_lease("body"), timeout=self._settings.patience)
+            except (sdk.LeaseUseError, sdk.LeaseResponseError, sdk.WalletError) as error:
+                return _in_short(error)
         return None
 
     def stand(self) -> None:

@@ -33,7 +33,7 @@ class SpotRobotSettings:
     """How a Spot is reached and driven. Passwords are no setting: they come from the environment or from a prompt."""
 
     hostname: str
-    """Address of the robot; ``127.0.0.1`` for a practice robot."""
+    """Address of the robot; ``127.0.0.1`` for a practice robot, together with its ``certificate``."""
 
     port: int = 443
     """TCP port."""
@@ -56,7 +56,7 @@ class SpotRobotSettings:
     """``"lockstep"``: one command per policy step, and the clock of a practice robot stands still in between."""
 
     limits: GuardLimits | str | None = None
-    """The guard's numbers, or ``"robot"`` or ``"practice"``; by default by the hostname."""
+    """The guard's numbers, or ``"robot"`` or ``"practice"``; by default those of the robot that it is."""
 
     send_rate: float = 200.0
     """Commands per second; the last one is sent again until the policy has a new one."""
@@ -104,7 +104,7 @@ class SpotRobotSettings:
             raise BackendError("spot hostname: expected the robot's address, got none.")
         if not 0 < self.port < 65536:
             raise BackendError(f"spot port: expected 1 to 65535, got {self.port}.")
-        if self.soft_start_steps < 0 or self.settle_seconds < 0.0:
+        if self.soft_start_steps < 0 or not (math.isfinite(self.settle_seconds) and self.settle_seconds >= 0.0):
             raise BackendError(
                 "spot soft_start_steps and settle_seconds: expected numbers that are not negative, got "
                 f"{self.soft_start_steps} and {self.settle_seconds}."
@@ -113,8 +113,8 @@ class SpotRobotSettings:
             raise BackendError(f"spot clock: expected 'realtime' or 'lockstep', got {self.clock!r}.")
         if self.clock == "lockstep" and not self.is_practice:
             raise BackendError(
-                f"spot clock: 'lockstep' needs a practice robot on this computer, got the host {self.hostname!r}. A "
-                "real robot's clock does not wait: use clock='realtime'."
+                f"spot clock: 'lockstep' needs a practice robot: this computer and certificate=, got the host "
+                f"{self.hostname!r} and {self.certificate}. A real robot's clock does not wait: use clock='realtime'."
             )
         self._check_gains()
 
@@ -133,8 +133,11 @@ class SpotRobotSettings:
 
     @property
     def is_practice(self) -> bool:
-        """Whether the host is this computer."""
-        return is_loopback(self.hostname)
+        """Whether the robot is a practice robot: on this computer, with a certificate of its own.
+
+        The host alone does not say it: a real robot may be reached through a tunnel that ends here.
+        """
+        return is_practice(self.hostname, self.certificate)
 
     @property
     def guard_limits(self) -> GuardLimits:
@@ -153,6 +156,15 @@ def per_joint(name: str, value: float | Sequence[float]) -> NDArray[np.float64]:
     if values.shape != (joints,) or not np.isfinite(values).all() or not (values > 0.0).all():
         raise BackendError(f"spot {name}: expected one positive number, or {joints}, one per joint; got {value}.")
     return values
+
+
+def is_practice(hostname: str, certificate: str | Path | None) -> bool:
+    """Whether a robot is a practice robot: on this computer, with a certificate authority other than the real ones'.
+
+    >>> is_practice("localhost", None), is_practice("localhost", "ca.pem"), is_practice("192.168.80.3", "ca.pem")
+    (False, True, False)
+    """
+    return certificate is not None and is_loopback(hostname)
 
 
 def is_loopback(hostname: str) -> bool:
