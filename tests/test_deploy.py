@@ -17,9 +17,11 @@ from spot_robot_helpers import POLICY, nothing_left
 from adc_wrappers.backends.guard import PRACTICE_LIMITS
 from adc_wrappers.cli import main
 from adc_wrappers.deploy import TrialError, TrialRecorder, find_trials, read_trial, run_trial, summarize
+from adc_wrappers.deploy.tables import TableWriter
 from adc_wrappers.policy import load
 from adc_wrappers.spot_sim import PracticeRobot
 from adc_wrappers.trajectories import read_log
+from adc_wrappers.trajectories.parquet import read_parquet
 
 ROOT = Path(__file__).parents[1]
 
@@ -182,3 +184,64 @@ def test_tables_are_csv_until_the_trial_is_closed(tmp_path):
         "step": [0, 1],
         "phase": ["stand", "transition"],
     }
+
+
+def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path, monkeypatch):
+    class Full:
+        """A file on a disk that is full after some rows."""
+
+        def __init__(self, file):
+            self.file, self.left = file, 4
+
+        def write(self, text):
+            self.left -= 1
+            if self.left < 0:
+                raise OSError("no space left on device")
+            return self.file.write(text)
+
+        def close(self):
+            self.file.close()
+
+    tables = TableWriter()
+    tables.declare("states", tmp_path / "states.csv", ["time"])
+    tables.declare("steps", tmp_path / "steps.csv", ["step"])
+    plain = Path.open
+
+    def opened(path, *arguments, **options):
+        file = plain(path, *arguments, **options)
+        return Full(file) if path.name == "states.csv" else file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", opened)
+        for i in range(100):
+            tables.write("states", [i])
+            tables.write("steps", [i])
+        with pytest.raises(OSError, match=r"not complete \(states.csv: no space left"):
+            tables.close()
+    assert (tmp_path / "states.csv").read_text().split() == ["time", "0", "1", "2"]
+    assert not (tmp_path / "states.parquet").exists()
+    assert len(read_parquet(tmp_path / "steps.parquet")["step"]) == 100
+    tables.close()  # twice is once
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--simulation", "--stiffness", "60", "--damping", "2"], "--stiffness, --damping: there is no robot"),
+        (["--simulation", "--shadow"], "--shadow: there is no robot"),
+        (["--practice", "--seconds", "-1"], "seconds: expected a positive number"),
+        (["--hostname", "localhost", "--yes"], "--yes is for practice robots"),
+    ],
+)
+def test_options_that_would_do_nothing_or_harm_are_refused(options, message, capsys):
+    assert main(["deploy", str(POLICY), *options]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_shadow_needs_no_commanded_gains():
+    from adc_wrappers.cli.deploy import Deploy
+
+    policy = load(POLICY)
+    assert Deploy(policy=POLICY, hostname="10.9.8.7", shadow=True)._gains(policy) == {}
+    with pytest.raises(ValueError, match="which gains are to be commanded"):
+        Deploy(policy=POLICY, hostname="10.9.8.7")._gains(policy)

@@ -114,6 +114,19 @@ def test_legs_that_stretch_in_the_air_touch_nothing():
     assert heights == sorted(heights) and heights[-1] > 0.5
 
 
+def test_a_recorded_height_counts_from_the_ground_wherever_odometry_has_its_zero():
+    env = make_env("spot-handstand", backend="mujoco", randomize=False)
+    env.reset(seed=0)
+    state = env.actuator_backend.state()
+    shifted = state._replace(base_position=state.base_position - 5.0)
+    sample = read_sample(message(shifted, contacts=[1] * 4), JointOrder(), 0.0)
+    estimator = StateEstimator()
+    np.testing.assert_array_equal(estimator.above_ground(sample).base_position, sample.base_position)  # not known yet
+    seen = estimator.state(sample).base_position[0]
+    np.testing.assert_array_equal(estimator.above_ground(sample).base_position, seen)
+    assert seen[2] == pytest.approx(state.base_position[0, 2], abs=0.02)
+
+
 def test_a_message_of_another_robot_is_refused():
     state = make_env("spot-handstand", backend="mujoco", randomize=False).actuator_backend.state()
     with pytest.raises(BackendError, match="19; it is not driven"):

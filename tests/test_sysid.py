@@ -18,6 +18,7 @@ pytest.importorskip("cma")
 from adc_wrappers.backends.base import BackendError
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, standing_height
+from adc_wrappers.cli import main
 from adc_wrappers.sysid import (
     KINDS,
     Chirp,
@@ -277,3 +278,41 @@ def test_a_robot_that_was_stopped_is_not_logged_on(keep):
     else:
         with pytest.raises(BackendError, match="stopped after 15 policy steps"):
             record(robot, chirp, 1.0, on_stand=True)
+
+
+def test_a_robot_with_a_clock_is_logged_by_it():
+    robot = HiddenRobot(make_robot_backend("mujoco", 1, fixed_base=True), HIDDEN)
+    ticks = iter(1000.0 + np.cumsum([0.0, 0.02, 0.026, 0.02]))
+    robot.clock = lambda: float(next(ticks))
+    robot.reset(start_of(robot, height=2.0))
+    log = record(robot, Chirp(pose=robot.nominal_pose), 0.06, on_stand=True)
+    np.testing.assert_allclose(log.time, [0.0, 0.02, 0.046, 0.066], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("out", "message"), [("log.txt", r"ends in .csv or .parquet"), ("there.csv", "--overwrite")]
+)  # fmt: skip
+def test_a_log_that_cannot_be_written_is_refused_before_the_robot_moves(out, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("adc_wrappers.backends.robots.make_robot_backend", lambda *_, **__: 1 / 0)
+    (tmp_path / "there.csv").write_text("precious")
+    assert main(["sysid", "collect", "mujoco", "--out", str(tmp_path / out)]) == 1
+    error = capsys.readouterr().err
+    assert message.replace("\\", "") in error and "ZeroDivision" not in error
+    assert (tmp_path / "there.csv").read_text() == "precious"
+
+
+def test_a_robot_whose_reset_fails_is_closed(tmp_path, monkeypatch):
+    closed = []
+
+    class Refusing(HiddenRobot):
+        def reset(self, start, env_ids=None):
+            raise BackendError("not today")
+
+        def close(self):
+            closed.append(True)
+            super().close()
+
+    robot = Refusing(make_robot_backend("mujoco", 1, fixed_base=True), HIDDEN)
+    monkeypatch.setattr("adc_wrappers.backends.robots.make_robot_backend", lambda *_, **__: robot)
+    assert main(["sysid", "collect", "mujoco", "--out", str(tmp_path / "log.csv")]) == 1
+    assert closed == [True]

@@ -24,6 +24,7 @@ from adc_wrappers.sysid import (
     validate,
     write_report,
 )
+from adc_wrappers.sysid.simulation import model_digest
 from adc_wrappers.trajectories import read_log, write_log
 
 NOISY = dataclasses.replace(HIDDEN, position_noise=0.001, velocity_noise=0.03, seed=3)
@@ -85,8 +86,31 @@ def test_an_interrupted_search_goes_on_to_the_same_answer(tmp_path):
     identify([log], dataclasses.replace(settings, generations=2), state_file=state)
     again = identify([log], settings, state_file=state)
     assert again.loss == whole.loss and again.generations == 4
-    with pytest.raises(ValueError, match="other settings"):
-        identify([log], dataclasses.replace(settings, seed=9), state_file=state)
+    others = (
+        {"seed": 9}, {"free": (FreeParameter("damping"),)}, {"loss": "mmd"}, {"windows": WindowSettings(length=0.3)},
+        {"free": (FreeParameter("stiffness", lower=0.4, upper=0.9),)}, {"robot": {"physics_step": 0.001}},
+    )  # fmt: skip
+    for change in others:
+        with pytest.raises(ValueError, match="other settings or logs"):
+            identify([log], dataclasses.replace(settings, **change), state_file=state)
+    with pytest.raises(ValueError, match="other settings or logs"):
+        identify([record_spot(NOISY, seconds=1.0)], settings, state_file=state)
+
+
+def test_a_validation_with_another_model_is_refused(tmp_path):
+    from adc_wrappers.backends.spot_model import spot_mjcf
+    from adc_wrappers.sysid.validation import SavedIdentification
+
+    files = [tmp_path / "heavy.xml", tmp_path / "light.xml"]
+    for file, text in zip(files, (spot_mjcf(), spot_mjcf(self_collision=True)), strict=True):
+        file.write_text(text)
+    digests = [model_digest({"model": file}) for file in files]
+    assert digests[0] != digests[1] and digests[0] == model_digest({"model": files[0].read_text()})
+    saved = SavedIdentification(values=(), parameters=(), settings=SETTINGS, model=digests[0])
+    assert saved.with_robot({"model": files[0]}).robot["model"] == files[0]
+    for robot in ({}, {"model": files[1]}):
+        with pytest.raises(ValueError, match="--model"):
+            saved.with_robot(robot)
 
 
 @pytest.mark.slow

@@ -74,10 +74,11 @@ class SpotSim:
         film = self._film()
         faults = [_parse_fault(word) for word in self.fault]
         console = Console(highlight=False, soft_wrap=True)
-        robot = PracticeRobot(
-            port=self.port, folder=self.folder, clock=self.clock, arm=self.arm, seed=self.seed, clock_skew=self.skew,
-            gain_scale=self.gain_scale, expiry_slack=self.slack, on_stand=self.on_stand, **parse_settings(self.set),
-        )  # fmt: skip
+        settings = {
+            "clock": self.clock, "arm": self.arm, "seed": self.seed, "clock_skew": self.skew,
+            "gain_scale": self.gain_scale, "expiry_slack": self.slack, "on_stand": self.on_stand,
+        }  # fmt: skip
+        robot = PracticeRobot(port=self.port, folder=self.folder, **{**settings, **parse_settings(self.set)})
         with robot:
             self._introduce(robot, console)
             for name, after in faults:
@@ -97,7 +98,10 @@ class SpotSim:
         if self.view in ((), ("browser",)):
             return None
         if len(self.view) == 2 and self.view[0] == "gif":
-            return Path(self.view[1])
+            path = Path(self.view[1])
+            if path.suffix != ".gif" or not path.resolve().parent.is_dir():
+                raise BackendError(f"--view: expected a file .gif in a folder that exists, got {str(path)!r}.")
+            return path
         raise BackendError(f"--view: expected 'browser' or 'gif PATH', got {' '.join(self.view)!r}.")
 
     def _introduce(self, robot: PracticeRobot, console: Console) -> None:

@@ -134,6 +134,9 @@ class Validate:
     logs: tyro.conf.Positional[tuple[Path, ...]]
     """Logs, best recorded at other commanded gains."""
 
+    model: Path | None = None
+    """MJCF or URDF that the identification was made with; by default Spot."""
+
     def run(self) -> int:
         """Simulate and compare."""
         from adc_wrappers.sysid import load_identification
@@ -145,7 +148,8 @@ class Validate:
         saved = load_identification(path)
         logs = [read_log(log) for log in self.logs]
         console = Console(highlight=False, soft_wrap=True)
-        console.print(f"data {_validate(console, saved, logs, saved.settings, path.parent)}")
+        settings = saved.with_robot({} if self.model is None else {"model": self.model})
+        console.print(f"data {_validate(console, saved, logs, settings, path.parent)}")
         return 0
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import tyro
 from rich.console import Console
 
+from adc_wrappers.core.errors import CurriculumError
+
 from .overrides import parse_settings
 from .viability import steps_shown
 
@@ -96,15 +98,22 @@ class Collect:
     out: Path = Path("log.csv")
     """The log, .csv or .parquet."""
 
+    overwrite: bool = False
+    """Replace a log that exists."""
+
     def run(self) -> int:
         """Record and write."""
         from adc_wrappers.sysid import record
-        from adc_wrappers.trajectories import write_log
+        from adc_wrappers.trajectories import check_log_name, write_log
 
         console = Console(highlight=False, soft_wrap=True)
         if (self.excitation == "policy") != (self.policy is not None):
             raise ValueError("expected --policy FILE together with --excitation policy, and neither without the other.")
+        check_log_name(self.out)
+        if self.out.exists() and not self.overwrite:
+            raise CurriculumError(f"{self.out} is there already. Choose another --out, or give --overwrite.")
         with closing(self._robot()) as robot:
+            self._begin(robot)
             excitation = self._excitation(robot)
             source = f"{self.backend}, {self.excitation}, {'standing' if self.standing else 'on a stand'}"
             with steps_shown("recording", round(self.seconds / robot.policy_step)) as step:
@@ -116,10 +125,9 @@ class Collect:
         return 0
 
     def _robot(self) -> RobotBackend:
-        """Make the robot, set the commanded gains, and put it into its start."""
+        """Make the robot; nothing moves yet."""
         from adc_wrappers.backends.robots import make_robot_backend
-        from adc_wrappers.backends.spot_model import standing_height
-        from adc_wrappers.sysid import HiddenParameters, HiddenRobot, start_of
+        from adc_wrappers.sysid import HiddenParameters, HiddenRobot
 
         settings: dict[str, Any] = parse_settings(self.set)
         if self.backend in ("mujoco", "pybullet"):
@@ -130,10 +138,16 @@ class Collect:
         robot = make_robot_backend(self.backend, 1, **settings)
         if self.rehearsal != Rehearsal():
             robot = HiddenRobot(robot, HiddenParameters(**vars(self.rehearsal), seed=self.seed))
+        return robot
+
+    def _begin(self, robot: RobotBackend) -> None:
+        """Set the commanded gains and put the robot into its start."""
+        from adc_wrappers.backends.spot_model import standing_height
+        from adc_wrappers.sysid import start_of
+
         shape = (1, len(robot.joint_names))
         robot.set_gains(np.full(shape, self.stiffness), np.full(shape, self.damping))
         robot.reset(start_of(robot, height=standing_height(robot.nominal_pose) if self.standing else _HANGING))
-        return robot
 
     def _excitation(self, robot: RobotBackend) -> Excitation:
         from adc_wrappers.sysid import Chirp, PolicyExcitation

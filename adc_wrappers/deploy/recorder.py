@@ -126,12 +126,20 @@ class TrialRecorder:
         self._tables.write("steps", [values[name] for name in self._step_columns])
 
     def close(self, outcome: Mapping[str, Any] | None) -> Path:
-        """Write everything and return the path of ``trial.json``; without an outcome the trial was not finished."""
-        self._tables.close()
-        if (self.folder / "states.parquet").exists():
-            names = ("joints", "commanded", "source")
-            write_json(self.folder / "states.json", {name: self._metadata[name] for name in names})
-        return self._write_metadata({"outcome": None if outcome is None else dict(outcome), "events": self.events})
+        """Write everything and return the path of ``trial.json``; without an outcome the trial was not finished.
+
+        Raises:
+            OSError: A table could not be written to its end; the rest is there.
+        """
+        try:
+            self._tables.close()
+        finally:
+            if (self.folder / "states.parquet").exists():
+                names = ("joints", "commanded", "source")
+                write_json(self.folder / "states.json", {name: self._metadata[name] for name in names})
+            told = {"outcome": None if outcome is None else dict(outcome), "events": self.events}
+            path = self._write_metadata(told)
+        return path
 
     def _write_metadata(self, more: Mapping[str, Any]) -> Path:
         path = self.folder / "trial.json"

@@ -54,6 +54,7 @@ class TableWriter:
         self._tables: dict[str, tuple[Path, tuple[str, ...]]] = {}
         self._files: dict[str, Any] = {}
         self._writers: dict[str, Any] = {}
+        self._errors: dict[str, OSError] = {}
         self._thread = threading.Thread(target=self._run, name="trial tables", daemon=True)
         self._thread.start()
 
@@ -72,18 +73,35 @@ class TableWriter:
         self._rows.put((name, row))
 
     def close(self) -> None:
-        """Write what is left and turn every table into a Parquet file; may be called twice."""
+        """Write what is left and turn every table into a Parquet file; may be called twice.
+
+        Raises:
+            OSError: Something could not be written. Tables that are not whole stay CSV files.
+        """
         if self._thread.is_alive():
             self._rows.put(None)
             self._thread.join()
         for name, file in self._files.items():
-            file.close()
-            self._finish(self._tables[name][0])
+            try:
+                file.close()
+                if name not in self._errors:
+                    self._finish(self._tables[name][0])
+            except OSError as error:
+                self._errors[name] = error
         self._files.clear()
+        if self._errors:
+            what = "; ".join(f"{self._tables[name][0].name}: {error}" for name, error in self._errors.items())
+            self._errors = {}
+            raise OSError(f"the recording is not complete ({what}).")
 
     def _run(self) -> None:
         while (item := self._rows.get()) is not None:
             name, row = item
-            if name not in self._writers:
-                self._open(name)
-            self._writers[name].writerow(row)
+            if name in self._errors:
+                continue
+            try:
+                if name not in self._writers:
+                    self._open(name)
+                self._writers[name].writerow(row)
+            except OSError as error:  # told at the end: whoever gives rows drives a robot
+                self._errors[name] = error

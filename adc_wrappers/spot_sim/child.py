@@ -90,6 +90,8 @@ def main() -> int:
                 _write(answers, {"result": channel.answer(json.loads(line))})
             except BackendError as error:
                 _write(answers, {"error": str(error)})
+            except Exception as error:  # a request that fails must not end the robot
+                _write(answers, {"error": f"{type(error).__name__}: {error}"})
     finally:
         server.close()
         channel.close()

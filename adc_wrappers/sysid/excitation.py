@@ -122,7 +122,8 @@ def record(
         source: Where the log comes from, in words.
         on_stand: The base is held: log no base.
         torques: Log torques.
-        clock: The robot's clock, s; by default policy steps are counted.
+        clock: The robot's clock at its last state, s, logged from 0 on; by default the backend's own ``clock``, and
+            where it has none policy steps are counted.
         keep_stopped: If the robot's guard stops it, keep what was logged before.
         on_step: Called after every policy step.
 
@@ -132,6 +133,7 @@ def record(
     steps = round(seconds / robot.policy_step)
     gains = robot.gains()
     rows: list[tuple[Any, ...]] = []
+    clock = getattr(robot, "clock", None) if clock is None else clock
     for step in range(steps + 1):
         state = robot.state()
         time = step * robot.policy_step if clock is None else clock()
@@ -149,7 +151,7 @@ def record(
     times, sent, position, quaternion, linear, angular, _, q, dq, torque, _ = map(np.array, zip(*rows, strict=True))
     return TrajectoryLog(
         joint_names=tuple(robot.joint_names),
-        time=times,
+        time=times - times[0],
         positions=q,
         velocities=dq,
         targets=sent,

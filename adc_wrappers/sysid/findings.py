@@ -13,7 +13,7 @@ from .information import Information, judge
 from .losses import residuals
 from .parameters import KINDS
 from .result import Identification, IdentifiedParameter, TraceErrors
-from .simulation import Prediction
+from .simulation import Prediction, model_digest
 
 if TYPE_CHECKING:
     from .identify import Problem
@@ -85,6 +85,7 @@ def make_identification(problem: Problem, search: CmaSearch, valleys: Sequence[V
             "scales": asdict(settings.scales),
             "torques": problem.measured.torques is not None,
             "fixed_base": log.base is None,
+            "model": model_digest(settings.robot),
             "physics_step": problem.simulator.physics_step,
         },
         sources=tuple(item.source for item in problem.logs),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.files import write_json
 from adc_wrappers.trajectories import TrajectoryError, TrajectoryLog
+from adc_wrappers.trajectories.columns import log_to_columns
 
 from .findings import Valley, make_identification
 from .information import Information, gather_information, polish
@@ -20,7 +22,7 @@ from .losses import LossName, Measured, Scales, mmd, residuals, soften, squared_
 from .parameters import FreeParameter, ParameterSpace
 from .result import Identification
 from .search import CmaSearch
-from .simulation import Prediction, WindowSimulator
+from .simulation import Prediction, WindowSimulator, model_digest
 from .windows import Windows, WindowSettings, in_joint_order
 
 __all__ = ["DEFAULT_FREE", "IdentifySettings", "Problem", "identify"]
@@ -155,6 +157,18 @@ class Problem:
         """Return what the data say at a point."""
         return gather_information(self.residuals, point, self.windows.row_window, self.settings.confidence)
 
+    def fingerprint(self) -> str:
+        """Return a digest of what decides a candidate's loss: settings, model and logs."""
+        names = ("free", "fixed", "loss", "windows", "scales", "robust", "use_torques")
+        robot = {name: value for name, value in self.settings.robot.items() if name not in ("model", "nthread")}
+        values = [*(getattr(self.settings, name) for name in names), sorted(robot), *map(repr, robot.values())]
+        digest = hashlib.sha256(repr([*values, model_digest(self.settings.robot)]).encode())
+        for log in self.logs:
+            for column in log_to_columns(log).values():
+                digest.update(np.ascontiguousarray(column).tobytes())
+            digest.update(log.commanded_stiffness.tobytes() + log.commanded_damping.tobytes())
+        return digest.hexdigest()
+
     def close(self) -> None:
         """Release the engine."""
         self.simulator.close()
@@ -185,7 +199,7 @@ def identify(
         while len(search.told) < settings.generations and search.spread > settings.tolerance:
             search.tell(problem.losses(search.ask()))
             if state_file is not None:
-                write_json(state_file, search.state_dict())
+                write_json(state_file, {**search.state_dict(), "problem": problem.fingerprint()})
             if on_generation is not None:
                 on_generation(len(search.told), search.best[0], search.spread)
         return make_identification(problem, search, find_valleys(problem, search))
@@ -222,9 +236,10 @@ def _start(problem: Problem, settings: IdentifySettings, state_file: Path | None
         return fresh
     state = json.loads(state_file.read_text())
     kept = {name: value for name, value in fresh.state_dict().items() if name != "told"}
+    kept["problem"] = problem.fingerprint()
     if {name: state.get(name) for name in kept} != kept:
         raise ValueError(
-            f"{state_file} is of a search with other settings. Remove it, or use the settings it was begun with."
+            f"{state_file} is of a search with other settings or logs. Remove it, or use those it was begun with."
         )
     return CmaSearch.from_state(state)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ from adc_wrappers.backends.base import RobotParameters, RobotStart
 from .parameters import JointParameters, ParameterSpace
 from .windows import TargetTable, Windows
 
-__all__ = ["Prediction", "WindowSimulator", "identification_robot"]
+__all__ = ["Prediction", "WindowSimulator", "identification_robot", "model_digest"]
 
 _Array = NDArray[np.float64]
 
@@ -22,6 +24,17 @@ PHYSICS_STEP = 0.002
 
 MOST_STEPS = 250
 """Physics steps in one call of the engine; more take memory without gaining time."""
+
+
+def model_digest(robot: Mapping[str, Any]) -> str | None:
+    """Return a digest of the robot's model, a file, a text or an ``MjSpec``; None for Spot."""
+    model = robot.get("model")
+    if model is None:
+        return None
+    if hasattr(model, "to_xml"):
+        return hashlib.sha256(model.to_xml().encode()).hexdigest()
+    text = isinstance(model, str) and "<" in model
+    return hashlib.sha256(str(model).encode() if text else Path(model).read_bytes()).hexdigest()
 
 
 class Prediction(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from .information import polish
 from .losses import Scales
 from .parameters import FreeParameter
 from .result import Identification, IdentifiedParameter, TraceErrors
+from .simulation import model_digest
 from .windows import WindowSettings
 
 __all__ = ["SavedIdentification", "Validation", "load_identification", "validate"]
@@ -33,6 +34,19 @@ class SavedIdentification:
     values: tuple[float, ...]
     parameters: tuple[dict[str, Any], ...]
     settings: IdentifySettings
+    model: str | None
+    """Digest of the robot's model; None for Spot."""
+
+    def with_robot(self, robot: Mapping[str, Any]) -> IdentifySettings:
+        """Return the settings with the robot's model, which must be the identified one's.
+
+        Raises:
+            ValueError: It is another.
+        """
+        if model_digest(robot) != self.model:
+            wanted = "Spot's own model" if self.model is None else "the model that was identified with (--model)"
+            raise ValueError(f"expected {wanted}; the parameters mean nothing for another.")
+        return dataclasses.replace(self.settings, robot={**self.settings.robot, **robot})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +85,14 @@ def load_identification(path: Path) -> SavedIdentification:
             windows=WindowSettings(**saved["settings"]["windows"]),
             scales=Scales(**saved["settings"]["scales"]),
             confidence=saved["confidence"],
+            robot={"physics_step": saved["settings"]["physics_step"]},
         )
         parameters = tuple(saved["parameters"])
         return SavedIdentification(
-            values=tuple(float(item["value"]) for item in parameters), parameters=parameters, settings=settings
+            values=tuple(float(item["value"]) for item in parameters),
+            parameters=parameters,
+            settings=settings,
+            model=saved["settings"].get("model"),
         )
     except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is not an identification ({error!r}). `adc sysid fit` makes them.") from error

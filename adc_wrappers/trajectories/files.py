@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 from pathlib import Path
@@ -16,7 +17,7 @@ from adc_wrappers.core.files import write_atomically, write_json
 from .columns import log_from_columns, log_to_columns
 from .log import TrajectoryError, TrajectoryLog
 
-__all__ = ["read_log", "write_log"]
+__all__ = ["check_log_name", "read_log", "write_log"]
 
 _Array = NDArray[np.float64]
 
@@ -34,18 +35,30 @@ def read_log(path: str | Path) -> TrajectoryLog:
     return log_from_columns(columns, description, str(file))
 
 
+def check_log_name(path: Path) -> None:
+    """Refuse a name under which no log can be written, before anything is recorded.
+
+    Raises:
+        TrajectoryError: It ends in neither ``.csv`` nor ``.parquet``.
+        MissingExtraError: It ends in ``.parquet``, and pyarrow is not installed.
+    """
+    if path.suffix not in (".csv", ".parquet"):
+        raise TrajectoryError(f"{path}: expected a name that ends in .csv or .parquet.")
+    if path.suffix == ".parquet":
+        importlib.import_module("adc_wrappers.trajectories.parquet")
+
+
 def write_log(log: TrajectoryLog, path: str | Path) -> Path:
     """Write a log and its description; the path's ending, ``.csv`` or ``.parquet``, decides the format."""
     file = Path(path)
+    check_log_name(file)
     columns = log_to_columns(log)
     if file.suffix == ".parquet":
         from .parquet import parquet_bytes
 
         content = parquet_bytes(columns)
-    elif file.suffix == ".csv":
-        content = _csv_bytes(columns)
     else:
-        raise TrajectoryError(f"{file}: expected a name that ends in .csv or .parquet.")
+        content = _csv_bytes(columns)
     write_json(file.with_suffix(".json"), _description(log))
     write_atomically(file, content)
     return file

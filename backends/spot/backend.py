@@ -118,7 +118,7 @@ class SpotRobotBackend(RobotBackend):
         driver = self._driver
         if isinstance(driver, JointDriver):
             driver.hear(sample)
-        self._audience.tell("state", sample, self._targets)
+        self._audience.tell("state", self._estimator.above_ground(sample), self._targets)
 
     def _tell(self, name: str, details: dict[str, Any]) -> None:
         self._audience.tell("event", name, details)
@@ -259,6 +259,10 @@ class SpotRobotBackend(RobotBackend):
     def state(self) -> RobotState:
         """Return the state of the last policy instant, from one message."""
         return self._estimator.state(self._sample)
+
+    def clock(self) -> float:
+        """Return the robot's time of the last policy instant, s."""
+        return self._sample.stamp
 
     def push(self, velocity_change: NDArray[np.float64], env_ids: NDArray[np.int64]) -> None:
         """Refuse: a robot is not pushed by software."""

@@ -65,6 +65,12 @@ class StateEstimator:
             self._known = (sample, self._work_out(sample))
         return self._known[1]
 
+    def above_ground(self, sample: StateSample) -> StateSample:
+        """Return a sample whose height counts from the ground, once that is known; odometry counts from anywhere."""
+        if self._ground is None:
+            return sample
+        return sample._replace(base_position=sample.base_position - np.array((0.0, 0.0, self._ground)))
+
     def _work_out(self, sample: StateSample) -> RobotState:
         rotation = _rotation(sample.base_quaternion)
         poses = link_poses(sample.position)

@@ -18,7 +18,10 @@ class Listener(Protocol):
     """Is told of states, commands and events, from the threads in which they happen: it must be quick."""
 
     def state(self, sample: Any, targets: NDArray[np.float64] | None) -> None:
-        """Take note of a state message (:class:`~.messages.StateSample`) and of the targets in force, if any."""
+        """Take note of a state message (:class:`~.messages.StateSample`) and of the targets in force, if any.
+
+        The base's height counts from the ground as soon as the policy drives; before, from where odometry has its zero.
+        """
 
     def command(self, command: Any) -> None:
         """Take note of new targets (:class:`~.messages.JointCommand`), before they are sent."""
