@@ -72,7 +72,8 @@ def _curves(plt: Any, results: StudyResults, colours: dict[str, str], seed: int)
         _tidy(axes)
     handles, labels = all_axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, ncols=4, frameon=False, loc="upper center", fontsize=8)
-    figure.tight_layout(rect=(0, 0, 1, 0.9 if len(panels) > 2 else 0.82))
+    legend = 0.25 * -(-len(labels) // 4) + 0.1  # inches
+    figure.tight_layout(rect=(0, 0, 1, 1.0 - legend / figure.get_figheight()))
     return figure
 
 
