@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from bosdyn.client.robot_command import (
     blocking_stand,
 )
 from bosdyn.client.robot_state import RobotStateStreamingClient
-from bosdyn.util import set_timestamp_from_now, set_timestamp_from_nsec, timestamp_to_nsec
+from bosdyn.util import set_timestamp_from_now, set_timestamp_from_nsec, timestamp_to_nsec, timestamp_to_sec
 
 from adc_wrappers.backends.spot_model import NOMINAL_POSE
 from adc_wrappers.spot_sim.server import PracticeServer
@@ -39,7 +40,8 @@ class LocalRobot:
 
     def __init__(self, folder: Path, **settings):
         self.server = PracticeServer(PracticeSettings.make(settings), PASSWORD)
-        self.username, self.port = self.server.robot.settings.username, self.server.port
+        self.settings = self.server.robot.settings
+        self.username, self.port = self.settings.username, self.server.port
         self.certificate = folder / "ca.pem"
         self.certificate.write_bytes(self.server.authority)
 
@@ -125,7 +127,16 @@ class Client:
 
     def activate(self):
         self.joint_id = self.commands.robot_command(RobotCommandBuilder.joint_command())
+        self.catch_up()
         return self
+
+    def catch_up(self, patience=5.0):
+        """In lockstep time stands still now, but states may be under way: wait for the one of the present."""
+        end = time.monotonic() + patience
+        while self.target.settings.lockstep and time.monotonic() < end and (state := self.newest()) is not None:
+            if self.target.status()["clock"] - timestamp_to_sec(state.joint_states.acquisition_timestamp) < 0.001:
+                return
+            time.sleep(0.01)
 
     def drive(self):
         """Everything up to the first joint command."""
