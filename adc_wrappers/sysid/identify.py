@@ -37,6 +37,7 @@ DEFAULT_FREE = (
 )
 """What is free unless told otherwise: eight numbers on Spot. Viscous friction is part of the damping."""
 
+_NO_PHYSICS = ("model", "nthread")  # a model has a digest of its own
 _APART, _SAME = 0.1, 1e-3
 _EQUAL = 6.0  # about the 95 % quantile of chi-squared per parameter, doubled for errors that are not independent
 
@@ -160,9 +161,9 @@ class Problem:
     def fingerprint(self) -> str:
         """Return a digest of what decides a candidate's loss: settings, model and logs."""
         names = ("free", "fixed", "loss", "windows", "scales", "robust", "use_torques")
-        robot = {name: value for name, value in self.settings.robot.items() if name not in ("model", "nthread")}
-        values = [*(getattr(self.settings, name) for name in names), sorted(robot), *map(repr, robot.values())]
-        digest = hashlib.sha256(repr([*values, model_digest(self.settings.robot)]).encode())
+        robot = sorted((name, repr(value)) for name, value in self.settings.robot.items() if name not in _NO_PHYSICS)
+        values = [*(getattr(self.settings, name) for name in names), robot, model_digest(self.settings.robot)]
+        digest = hashlib.sha256(repr(values).encode())
         for log in self.logs:
             for column in log_to_columns(log).values():
                 digest.update(np.ascontiguousarray(column).tobytes())
