@@ -28,7 +28,7 @@ ISAAC_TESTS := tests/test_isaaclab_fakes.py tests/test_host_reads.py tests/test_
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo test test-fast test-rsl-rl test-rllib test-isaac lint bench clean
+.PHONY: demo test test-fast test-busy fuzz test-rsl-rl test-rllib test-isaac lint bench clean
 .DEFAULT_GOAL := test
 
 $(STAMP): setup.cfg pyproject.toml
@@ -47,6 +47,12 @@ test: $(STAMP)  ## all tests
 
 test-fast: $(STAMP)  ## without the slow ones
 	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-busy: $(STAMP)  ## all tests three times in a row, with other work on every core
+	$(BIN)/python tests/busy.py --runs 3 -n auto -q
+
+fuzz: $(STAMP)  ## 20,000 mutants of every file that the library reads; see tests/fuzz/README.md
+	$(BIN)/python -m tests.fuzz --mutants 20000 --jobs 2
 
 test-rsl-rl: $(STAMP)  ## the RSL-RL adapter against every supported release
 	set -e; for version in $(RSL_RL_VERSIONS); do \

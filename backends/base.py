@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.actuators import ActuatorBackend, Gains
 from adc_wrappers.core.errors import BackendError, MissingExtraError
+from adc_wrappers.core.states import EnvState
 
 __all__ = [
     "ActuatorBackend",
@@ -170,6 +171,18 @@ class RobotBackend(ABC):
     @abstractmethod
     def set_parameters(self, parameters: RobotParameters, env_ids: NDArray[np.int64]) -> None:
         """Give chosen robots physical parameters; they last until they are set again."""
+
+    def physics_state(self) -> EnvState | None:
+        """Return all that decides how the robots go on under given targets and gains; None if it cannot be saved.
+
+        Robots that load it go on as these do, to the last bit. An engine that cannot be put into a state to the last
+        bit puts these robots into it anew as well; so take it where a run would be resumed, and nowhere else.
+        """
+        return None
+
+    def load_physics_state(self, state: EnvState) -> None:
+        """Put robots of the same model, as many, where :meth:`physics_state` was taken; gains stay."""
+        raise BackendError(f"{type(self).__name__} cannot be put into a saved state.")
 
     def incident(self) -> dict[str, Any] | None:
         """Return why a guard has ended the running episode, None while it goes on; a simulator has none."""

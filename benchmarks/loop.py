@@ -124,7 +124,7 @@ def measure_realtime(steps: int) -> dict[str, float]:
             state_rate = (backend.receiver.count - count) / (time.monotonic() - begin)
             cpu = (time.process_time() - used) / (time.monotonic() - begin)
             delays = backend.delays()
-            overruns = backend._driver.numbers()["overruns"]
+            overruns = backend._driver.overruns
         finally:
             env.close()
     robot_period, host_period = np.diff(stamps), np.diff(moments)

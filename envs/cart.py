@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core import CurriculumConfig, CurriculumError
+from adc_wrappers.core.action_term import ActionTerm
+from adc_wrappers.core.states import EnvState, part_of, put_array
 
 from .deployment import Deployment, ObservationPart
 from .task import Snapshot, Task
@@ -83,6 +85,7 @@ class CartTask(Task):
         self._state: Any = backend.state()
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (len(self._state),), np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_term: ActionTerm = ActionTerm(backend.num_envs, backend.joint_names)
         self._action: NDArray[np.float64] = np.zeros(backend.num_envs)
         self._change: NDArray[np.float64] = np.zeros(backend.num_envs)
 
@@ -106,7 +109,8 @@ class CartTask(Task):
         action = np.clip(actions[:, 0].astype(np.float64), -1.0, 1.0)
         self._change = action - self._action
         self._action = action
-        self.backend.advance(self.settings.command_limit * action)
+        self.backend.advance(self.settings.command_limit * self.action_term(action[:, np.newaxis], 1.0)[:, 0])
+        self.action_term.end_step()
         self._state = self.backend.state()
 
     def observe(self) -> NDArray[np.float32]:
@@ -152,6 +156,16 @@ class CartTask(Task):
         """Put saved mechanisms into envs."""
         self.backend.reset(type(self._state)(*snapshot["state"].T), env_ids)
         self._action[env_ids] = snapshot["action"]
+        self._state = self.backend.state()
+
+    def env_state(self) -> EnvState:
+        """Return the mechanisms and their last actions."""
+        return {"action": self._action.copy(), "physics": self.backend.physics_state()}
+
+    def load_env_state(self, state: EnvState, rng: np.random.Generator) -> None:
+        """Restore them."""
+        put_array(self._action, state, "action")
+        self.backend.load_physics_state(part_of(state, "physics"))
         self._state = self.backend.state()
 
     def render(self, env_id: int) -> NDArray[np.uint8]:

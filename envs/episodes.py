@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from adc_wrappers.core.states import EnvState, part_of, put_array
+
 from .task import Task
 
 __all__ = ["EpisodeRunner", "StepResult"]
@@ -24,6 +26,8 @@ class StepResult(NamedTuple):
     """Of the episodes that end here: not terminated, and in the wanted state for the last ``hold_steps`` steps."""
     holds: NDArray[np.bool_]
     """Which envs are in the wanted state."""
+    progress: NDArray[np.float64]
+    """How far each env is on its way, in [0, 1]."""
     broken: NDArray[np.bool_]
     """Whose physics gave a number that is not finite: terminated, observation and reward zeroed."""
 
@@ -43,6 +47,29 @@ class EpisodeRunner:
         self.task.begin(env_ids, rng)
         self._elapsed[env_ids] = 0
         self._held[env_ids] = 0
+
+    def env_state(self) -> EnvState | None:
+        """Return clocks and task as a checkpoint needs them; None if the task cannot be saved."""
+        task = self.task.env_state()
+        if task is None:
+            return None
+        return {
+            "elapsed": self._elapsed.copy(),
+            "held": self._held.copy(),
+            "broken_episodes": self.broken_episodes,
+            "learned": self.task.state_dict(),
+            "task": task,
+        }
+
+    def load_env_state(self, state: EnvState, rng: np.random.Generator) -> None:
+        """Restore what :meth:`env_state` returned; ``rng`` is the generator of the next :meth:`begin`."""
+        put_array(self._elapsed, state, "elapsed")
+        put_array(self._held, state, "held")
+        self.broken_episodes = part_of(state, "broken_episodes", int)
+        learned = part_of(state, "learned")
+        if learned:
+            self.task.load_state_dict(learned)
+        self.task.load_env_state(part_of(state, "task"), rng)
 
     def step(self, actions: NDArray[np.float32]) -> StepResult:
         """Simulate one policy step of every env; nothing is reset."""
@@ -66,4 +93,5 @@ class EpisodeRunner:
             terminated = terminated | broken
         truncated = (self._elapsed >= task.time_limit) & ~terminated
         success = truncated & (self._held >= task.hold_steps)
-        return StepResult(observation, reward, terms, terminated, truncated, success, holds, broken)
+        progress = task.progress()
+        return StepResult(observation, reward, terms, terminated, truncated, success, holds, progress, broken)

@@ -47,6 +47,7 @@ class GuardWrapper(gym.Wrapper[Any, Any, Any, Any]):
         """Begin an episode; the robot is the policy's from the start."""
         self._seen, info = self.env.reset(seed=seed, options=options)
         self._guard.phases.hand_to_policy()
+        self._guard.forget()
         self._previous = self._task.backend.nominal_pose
         return self._seen, info
 
@@ -67,7 +68,7 @@ class GuardWrapper(gym.Wrapper[Any, Any, Any, Any]):
     def _moment(self, action: Any) -> Moment:
         task, backend = self._task, self._task.backend
         clipped = np.clip(np.asarray(action, dtype=np.float64), -task.action_limit, task.action_limit)
-        targets = backend.nominal_pose + task.action_scale * clipped
+        targets = task.targets(clipped[np.newaxis])[0]
         previous, self._previous = self._previous, targets
         gains = backend.gains()
         return Moment(backend.state(), targets, previous, gains.stiffness[0], gains.damping[0], np.zeros(len(targets)))

@@ -11,7 +11,8 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-from adc_wrappers.core.errors import did_you_mean
+from adc_wrappers.core.errors import CurriculumError, UnknownSettingError, did_you_mean
+from adc_wrappers.core.reading import check_fields
 
 from .task_env import TaskEnv, TaskVectorEnv
 
@@ -74,7 +75,10 @@ class TaskSpec:
         known = [field.name for field in dataclasses.fields(settings)]
         for name in values:
             if name not in known:
-                raise TypeError(f"the task {self.name!r} has no setting {name!r}. {did_you_mean(name, known)}")
+                raise UnknownSettingError(
+                    f"the task {self.name!r} has no setting {name!r}. {did_you_mean(name, known)}"
+                )
+        check_fields(settings, values, f"the task {self.name!r}", partial=True)
         return settings(**values)
 
 
@@ -113,6 +117,16 @@ TASKS: dict[str, TaskSpec] = {
         robot_settings=_ROBOT_SETTINGS,
         native={"isaaclab": "adc_wrappers.envs.spot_isaaclab:make_isaac_env"},
     ),
+    "spot-planar-handstand": TaskSpec(
+        name="spot-planar-handstand",
+        gymnasium_id="ADC/SpotPlanarHandstand-v0",
+        summary="the handstand of a Spot in its plane of symmetry: four joints, minutes instead of hours",
+        backends=("mujoco", "pybullet"),
+        module="adc_wrappers.envs.spot",
+        settings="SpotSettings",
+        factory="make_planar_handstand_task",
+        action_scale="action_scale",
+    ),
     "spot-hindstand": TaskSpec(
         name="spot-hindstand",
         gymnasium_id="ADC/SpotHindstand-v0",
@@ -130,7 +144,7 @@ TASKS: dict[str, TaskSpec] = {
 def find_task(name: str) -> TaskSpec:
     """Return the task called ``name``; a mistyped name raises with the nearest one."""
     if name not in TASKS:
-        raise ValueError(f"unknown task {name!r}. {did_you_mean(name, TASKS)}")
+        raise CurriculumError(f"unknown task {name!r}. {did_you_mean(name, TASKS)}")
     return TASKS[name]
 
 
@@ -163,19 +177,19 @@ def make_env(
         >>> make_env("cartpol")
         Traceback (most recent call last):
         ...
-        ValueError: unknown task 'cartpol'. Did you mean 'cartpole'?
+        adc_wrappers.core.errors.CurriculumError: unknown task 'cartpol'. Did you mean 'cartpole'?
     """
     spec = find_task(task)
     chosen = spec.backends[0] if backend is None else backend
     known = (*spec.backends, *spec.native)
     if chosen not in known:
-        raise ValueError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, known)}")
+        raise CurriculumError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, known)}")
     if num_envs is not None and num_envs < 1:
-        raise ValueError(f"num_envs: expected None or at least 1, got {num_envs}.")
+        raise CurriculumError(f"num_envs: expected None or at least 1, got {num_envs}.")
     if chosen in spec.native:
         return _make_native(spec, chosen, num_envs, render_mode, early_termination, settings)
     if chosen == "spot" and num_envs is not None:
-        raise ValueError(
+        raise CurriculumError(
             f"a robot is one env, and does not reset by itself; got num_envs={num_envs}: leave num_envs out for the "
             "backend 'spot'."
         )
@@ -201,7 +215,7 @@ def _make_native(
     settings: dict[str, Any],
 ) -> Any:
     if not early_termination:
-        raise ValueError(f"early_termination=False: the backend {backend!r} has no such env. Leave it out.")
+        raise CurriculumError(f"early_termination=False: the backend {backend!r} has no such env. Leave it out.")
     module, function = spec.native[backend].split(":")
     count = {} if num_envs is None else {"num_envs": num_envs}
     return getattr(importlib.import_module(module), function)(**count, render_mode=render_mode, **settings)

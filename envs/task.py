@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core import CurriculumConfig
+from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.core.actuators import ActuatorBackend
 from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.states import EnvState
 
 from .deployment import Deployment
 from .mirror import Mirror
@@ -50,6 +52,9 @@ class Task(ABC):
     early_termination: bool = True
     """Whether a failed episode ends at once; with False it goes on to its time limit, for an ablation."""
 
+    action_term: ActionTerm | None = None
+    """Where ablations of a study act on actions, in a task that makes its joint targets through one."""
+
     mirror: Mirror | None = None
     """How the task looks in a mirror, if its left and right are alike."""
 
@@ -79,6 +84,13 @@ class Task(ABC):
     @abstractmethod
     def holds(self) -> NDArray[np.bool_]:
         """Return which envs are in the wanted state now."""
+
+    def progress(self) -> NDArray[np.float64]:
+        """Return how far every env is on its way, in [0, 1], apart from reward and survival; for ``info``.
+
+        By default 1 in the wanted state and 0 elsewhere: its mean is the share of steps in that state.
+        """
+        return self.holds().astype(np.float64)
 
     @property
     @abstractmethod
@@ -111,6 +123,23 @@ class Task(ABC):
     def restore(self, snapshot: Snapshot, env_ids: NDArray[np.int64]) -> None:
         """Put row i of a snapshot into env ``env_ids[i]``; rows may come from any env and be used many times."""
         raise BackendError(f"{type(self).__name__} cannot be restored: it has no snapshot() and restore().")
+
+    def env_state(self) -> EnvState | None:
+        """Return all that decides how the envs go on under given actions, gains and generator, for a checkpoint.
+
+        Unlike :meth:`snapshot` to the last bit, for all envs, and with what is random or under way. None, as by
+        default, if that cannot be saved: a resumed run then begins new episodes.
+        """
+        return None
+
+    def load_env_state(self, state: EnvState, rng: np.random.Generator) -> None:
+        """Restore what :meth:`env_state` returned.
+
+        Args:
+            state: The state.
+            rng: The env's generator, which :meth:`begin` was given last.
+        """
+        raise BackendError(f"{type(self).__name__} cannot be put into a saved state: it has no load_env_state().")
 
     @abstractmethod
     def render(self, env_id: int) -> NDArray[np.uint8]:

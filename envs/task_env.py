@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import did_you_mean
 from adc_wrappers.core.port import ActuatorPortMethods
+from adc_wrappers.core.states import EnvState, generator_state, load_generator, part_of
 
 from .episodes import EpisodeRunner, StepResult
+from .identified import stand_as_identified
 from .task import Task
 from .watching import EpisodeWatcher
 from .window import FrameWindow
@@ -30,9 +32,10 @@ def _check_render_mode(render_mode: str | None) -> None:
 
 
 class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
-    """One env of a task.
+    """One env of a task, at the task's target gains until a curriculum changes them.
 
-    ``info`` has the reward's terms and whether the env is in the wanted state (``holds``) at every step, and
+    ``info`` has the reward's terms, whether the env is in the wanted state (``holds``) and the task's own progress in
+    [0, 1] (``progress``) at every step, and
     ``is_success`` when an episode ends. On a robot, ``info["guard"]`` says why a guard has ended it.
 
     Args:
@@ -52,6 +55,7 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
         self.task = task
         self.actuator_backend = task.backend
         self.adc_config = task.adc_config
+        self.action_term = task.action_term
         self.observation_space = task.observation_space
         self.action_space = task.action_space
         self.render_mode = render_mode
@@ -59,6 +63,7 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
         self._runner = EpisodeRunner(task)
         self._window = FrameWindow(self.metadata["render_fps"]) if render_mode == "human" else None
         self._running = False
+        stand_as_identified(task.backend, task.adc_config)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -78,7 +83,9 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
         result = self._runner.step(np.asarray(action, dtype=np.float32)[None])
         terminated, truncated = bool(result.terminated[0]), bool(result.truncated[0])
         terms = {name: float(values[0]) for name, values in result.reward_terms.items()}
-        info: dict[str, Any] = {"reward_terms": terms, "holds": bool(result.holds[0])}
+        info: dict[str, Any] = {
+            "reward_terms": terms, "holds": bool(result.holds[0]), "progress": float(result.progress[0]),
+        }  # fmt: skip
         if terminated or truncated:
             info["is_success"] = bool(result.success[0])
             info["broken_physics"] = bool(result.broken[0])
@@ -88,6 +95,14 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
             info["guard"] = incident
         self._show()
         return result.observation[0], float(result.reward[0]), terminated, truncated, info
+
+    def env_state(self) -> EnvState | None:
+        """Return all that decides how this env goes on, gains aside; None if the physics cannot be saved."""
+        return _env_state(self, self._runner, self._running)
+
+    def load_env_state(self, state: EnvState) -> None:
+        """Go on where ``state`` was saved, by an env with the same settings; no reset is needed."""
+        self._running = _load_env_state(self, self._runner, state)
 
     def render(self) -> NDArray[np.uint8] | None:
         """Return a picture in the mode ``"rgb_array"``; the mode ``"human"`` shows every step by itself."""
@@ -109,7 +124,10 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
 class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[Any]]):
     """A batch of envs of a task, stepped together; finished ones are reset in the same step.
 
-    ``infos`` has the reward's terms and which envs are in the wanted state (``holds``) at every step; where episodes
+    Their joints have the task's target gains until a curriculum changes them.
+
+    ``infos`` has the reward's terms, which envs are in the wanted state (``holds``) and the task's own progress
+    (``progress``) at every step; where episodes
     end, ``final_obs`` and ``final_info`` (with ``is_success``) beside their masks, in Gymnasium's form.
 
     Args:
@@ -131,6 +149,7 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         self.num_envs = task.backend.num_envs
         self.actuator_backend = task.backend
         self.adc_config = task.adc_config
+        self.action_term = task.action_term
         self.single_observation_space = task.observation_space
         self.single_action_space = task.action_space
         self.observation_space = batch_space(task.observation_space, self.num_envs)
@@ -141,6 +160,7 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         self._running = False
         self.watchers: list[EpisodeWatcher] = []
         """Are shown every step before finished envs are reset."""
+        stand_as_identified(task.backend, task.adc_config)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -174,7 +194,9 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         if not self._running:
             raise ResetNeeded("call reset() before step().")
         result = self._runner.step(np.asarray(actions, dtype=np.float32))
-        infos: dict[str, Any] = {"reward_terms": result.reward_terms, "holds": result.holds}
+        infos: dict[str, Any] = {
+            "reward_terms": result.reward_terms, "holds": result.holds, "progress": result.progress,
+        }  # fmt: skip
         done = result.terminated | result.truncated
         for watcher in self.watchers:
             watcher.step(result)
@@ -185,6 +207,14 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
             infos.update(self._episode_info())
             observation = self.task.observe()
         return observation, result.reward, result.terminated, result.truncated, infos
+
+    def env_state(self) -> EnvState | None:
+        """Return all that decides how the batch goes on, gains aside; None if the physics cannot be saved."""
+        return _env_state(self, self._runner, self._running)
+
+    def load_env_state(self, state: EnvState) -> None:
+        """Go on where ``state`` was saved, by a batch with the same settings; no reset is needed."""
+        self._running = _load_env_state(self, self._runner, state)
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """Return a picture of each of the first four envs."""
@@ -212,3 +242,24 @@ def _final(result: StepResult, done: NDArray[np.bool_]) -> dict[str, Any]:
         },
         "_final_info": done,
     }
+
+
+def _env_state(env: Any, runner: EpisodeRunner, running: bool) -> EnvState | None:
+    episodes = runner.env_state()
+    if episodes is None:
+        return None
+    return {
+        "running": running,
+        "rng": generator_state(env.np_random),
+        "action_rng": generator_state(env.action_space.np_random),
+        "episodes": episodes,
+    }
+
+
+def _load_env_state(env: Any, runner: EpisodeRunner, state: EnvState) -> bool:
+    """Restore generators and episodes; return whether episodes were running."""
+    env.np_random = load_generator(part_of(state, "rng"))
+    actions = load_generator(part_of(state, "action_rng"))
+    env.action_space.np_random.bit_generator.state = actions.bit_generator.state
+    runner.load_env_state(part_of(state, "episodes"), env.np_random)
+    return bool(part_of(state, "running", bool))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adc_wrappers import make_env
-from adc_wrappers.policy import load
+from adc_wrappers.policy import check_env, load
 
 POLICY = Path(__file__).parent / "policies" / "spot_handstand.onnx"
 
@@ -52,6 +52,7 @@ def main() -> None:
             }  # fmt: skip
         env = make_env("spot-handstand", backend="spot", preset="cpu", **settings)
         try:
+            check_env(policy, env, gains=False)  # a robot is commanded its own
             info = rollout(env, policy, options.steps)
         finally:
             env.close()  # motors are confirmed off, or this raises

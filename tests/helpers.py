@@ -21,9 +21,13 @@ STILL = {
 """Cart-pole settings under which nothing but the PD law acts on the cart and no episode ends."""
 
 
-def heed_ctrl_c() -> None:
-    """Let a process that a test starts end by Ctrl-C, also where the test run itself is in the background."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def heed_signals() -> None:
+    """Let a process that a test starts end when it is asked to, also where the test run itself is deaf to it.
+
+    A run in the background ignores Ctrl-C, one under ``nohup`` SIGHUP, and processes inherit what is ignored.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class FakeBackend:
@@ -153,3 +157,16 @@ class TorchBackend:
         rows = slice(None) if env_ids is None else self._torch.as_tensor(env_ids)
         self.stiffness[rows] = self._torch.as_tensor(stiffness)
         self.damping[rows] = self._torch.as_tensor(damping)
+
+
+def spied_commands(env: Any) -> list[np.ndarray]:
+    """Return the list that every further command to the backend of an env goes into."""
+    backend, sent = env.actuator_backend, []
+    advance = type(backend).advance
+
+    def spied(command: Any) -> None:
+        sent.append(np.array(command))
+        advance(backend, command)
+
+    backend.advance = spied
+    return sent

@@ -53,7 +53,7 @@ def rig() -> RobotSpec:
         )
         for name, y in zip(ARMS, (-0.9, -0.3, 0.3, 0.9), strict=True)
     )  # fmt: skip
-    return RobotSpec(name="rig", links=(base, *links), joints=joints)
+    return RobotSpec(name="rig", links=(base, *links), joints=joints, nominal_pose=(0.0,) * len(joints))
 
 
 def gains(**more: Any) -> dict[str, Any]:

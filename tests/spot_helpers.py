@@ -44,6 +44,7 @@ class FakeRobots(RobotBackend):
         self.joint_names, self.link_names = JOINT_NAMES, LINK_NAMES
         self.physics_step, self.decimation = 0.002, 10
         self.nominal_pose = POSE
+        self._gains = Gains(np.full((num_envs, 12), 60.0), np.full((num_envs, 12), 1.0))
         self.now = make_state(num_envs)
         self.targets: list[np.ndarray] = []
         self.pushes: list[tuple[int, np.ndarray, np.ndarray]] = []
@@ -54,10 +55,11 @@ class FakeRobots(RobotBackend):
         return np.full(12, 0.05)
 
     def gains(self) -> Gains:
-        return Gains(np.full((self.num_envs, 12), 60.0), np.full((self.num_envs, 12), 1.0))
+        return self._gains
 
     def set_gains(self, stiffness: Any, damping: Any, env_ids: Any = None) -> None:
-        raise NotImplementedError
+        rows = slice(None) if env_ids is None else env_ids
+        self._gains.stiffness[rows], self._gains.damping[rows] = stiffness, damping
 
     def reset(self, start: RobotStart, env_ids: Any = None) -> None:
         self.starts.append((start, np.array(env_ids)))

@@ -59,21 +59,28 @@ def spot_env(robot: Any, **settings: Any) -> Any:
     return make_env("spot-handstand", backend="spot", preset="cpu", **{**gains, **connection(robot, **settings)})
 
 
-def own_threads() -> set[str]:
-    """Names of Python threads that this library or the SDK started; gRPC's own show as dummies."""
+def own_threads() -> set[threading.Thread]:
+    """Python threads that this library or the SDK started; gRPC's own show as dummies."""
     return {
-        thread.name
+        thread
         for thread in threading.enumerate()
         if thread is not threading.main_thread() and not thread.name.startswith("Dummy")
     }
 
 
 @contextmanager
-def nothing_left():
-    """Fail if threads are left that were not there before."""
+def nothing_left(patience: float = 30.0):
+    """Fail if threads go on that were not there before.
+
+    gRPC serves each channel by a thread that sees only a moment after the last call that its work is done: a thread
+    counts as left if it has not ended within ``patience`` seconds.
+    """
     before = own_threads()
     yield
-    left = own_threads() - before
+    deadline = time.monotonic() + patience
+    for thread in own_threads() - before:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    left = {thread.name for thread in own_threads() - before}
     assert not left, f"threads left running: {left}"
 
 

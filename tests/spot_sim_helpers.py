@@ -22,6 +22,7 @@ from bosdyn.client.robot_command import (
 from bosdyn.client.robot_state import RobotStateStreamingClient
 from bosdyn.util import set_timestamp_from_now, set_timestamp_from_nsec, timestamp_to_nsec, timestamp_to_sec
 
+from adc_wrappers.backends.spot.proof import write_key
 from adc_wrappers.backends.spot_model import NOMINAL_POSE
 from adc_wrappers.spot_sim.server import PracticeServer
 from adc_wrappers.spot_sim.settings import PracticeSettings
@@ -44,6 +45,7 @@ class LocalRobot:
         self.username, self.port = self.settings.username, self.server.port
         self.certificate = folder / "ca.pem"
         self.certificate.write_bytes(self.server.authority)
+        write_key(folder, self.server.key)
 
     def inject(self, name, after=0.0, **parameters):
         with self.server.robot.lock:

@@ -250,7 +250,7 @@ def test_bad_lengths_are_refused_and_change_nothing(lengths):
     [
         ({"version": 99}, "expected version 1, got 99"),
         ({"progress": 2.0}, "out of range"),
-        ({"length_ema": float("nan")}, "out of range"),
+        ({"length_ema": float("nan")}, "length_ema: expected a number, got nan"),
         ({"iteration": -1}, "out of range"),
         ({"rng": {}}, "random state"),
     ],

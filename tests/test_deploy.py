@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 pytest.importorskip("bosdyn.client")
 pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as parquet
-from spot_robot_helpers import POLICY, nothing_left
+from spot_robot_helpers import POLICY, connection, nothing_left
 
-from adc_wrappers.backends.guard import PRACTICE_LIMITS
+from adc_wrappers.backends.guard import PRACTICE_LIMITS, ROBOT_LIMITS
 from adc_wrappers.cli import main
 from adc_wrappers.deploy import TrialError, TrialRecorder, find_trials, read_trial, run_trial, summarize
+from adc_wrappers.deploy.session import Deployer, task_settings
 from adc_wrappers.deploy.tables import TableWriter
-from adc_wrappers.policy import load
+from adc_wrappers.policy import DIGEST_KEY, METADATA_KEY, PolicyFileError, load
 from adc_wrappers.spot_sim import PracticeRobot
 from adc_wrappers.trajectories import read_log
 from adc_wrappers.trajectories.parquet import read_parquet
@@ -104,20 +108,23 @@ def test_shadow_mode_sends_nothing(tmp_path, capsys):
 @pytest.mark.slow
 def test_with_the_robots_limits_the_guard_stops_the_shipped_policy(tmp_path, capsys):
     options = ["--practice", "--clock", "lockstep", "--limits", "robot", "--yes", "--out", str(tmp_path)]
-    assert main(["deploy", str(POLICY), *options]) == 1
+    stiff = ["--stiffness", "60", "--damping", "2.5"]  # what a stand bears is nearer to its targets than at 40
+    assert main(["deploy", str(POLICY), *options, *stiff]) == 1
     trial = read_trial(the_trial(tmp_path))
-    assert trial.outcome["mode"].startswith("guard: ") and trial.outcome["guard"]["fallback"] == "standing"
-    assert trial.metadata["guard_limits"]["slew"] < PRACTICE_LIMITS.slew
+    # The longer it lay limp before it stood, the more its hips bear: the guard may stop the take-over already.
+    assert trial.outcome["mode"].startswith(("guard: ", "take-over: "))
+    assert trial.outcome["guard"]["fallback"] == "standing"
+    assert trial.metadata["guard_limits"] == ROBOT_LIMITS.to_dict() and trial.metadata["limits"] == "robot"
     assert trial.events[-1]["event"] in ("fallback", "closed")
 
 
-def record(folder: Path, source: str, **outcome) -> None:
+def record(folder: Path, source: str, where=None, **outcome) -> None:
     values = {
         "success": True, "steps": 10, "seconds": 0.2, "terminated": False, "mode": "success", "time_to_stance": 1.0,
-        "stance_seconds": 5.0, "longest_hold": 4.0, "attempts": 1, "return": 0.0, "guard": None,
+        "stance_seconds": 5.0, "longest_hold": 4.0, "attempts": 1, "return": 0.0, "guard": None, "ended": "time",
         "timing": {"period_p50_ms": 20.0, "period_p100_ms": 30.0},
     }  # fmt: skip
-    recorder = TrialRecorder(folder, joints=["a"], stiffness=[1.0], damping=[1.0], source=source, metadata={"seed": 0})
+    recorder = TrialRecorder(folder, joints=["a"], stiffness=[1.0], damping=[1.0], source=source, metadata=where or {})
     recorder.event("push recovered", {"recovered": values["success"]})
     recorder.close({**values, **outcome})
 
@@ -131,7 +138,9 @@ def test_trials_are_summed_up_side_by_side(tmp_path, capsys):
         None
     )
     found, problems = find_trials([tmp_path])
-    assert len(found) == 11 and len(problems) == 1 and "not finished" in problems[0]
+    assert len(found) == 12 and not problems
+    (died,) = [trial for trial in found if trial.source == "robot"]
+    assert died.outcome["ended"] == "died" and not died.outcome["success"] and not died.driven
     summary = summarize([trial for trial in found if trial.source == "practice robot"])
     assert summary["success"]["count"] == 9 and summary["success"]["interval"][0] == pytest.approx(0.596, abs=1e-3)
     assert summary["time_to_stance"]["mean"] == pytest.approx(1.4) and summary["time_to_stance"]["of"] == 9
@@ -141,8 +150,10 @@ def test_trials_are_summed_up_side_by_side(tmp_path, capsys):
     assert summary["pushes_recovered"]["of"] == 10
     assert main(["trials", str(tmp_path), "--out", str(tmp_path / "numbers.json")]) == 0
     shown = capsys.readouterr().out
-    assert "practice robot" in shown and "simulation" in shown and "left out" in shown
-    assert json.loads((tmp_path / "numbers.json").read_text())["practice robot"]["trials"] == 10
+    assert "practice robot" in shown and "simulation" in shown and "left out" not in shown
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert numbers["practice robot"]["trials"] == 10
+    assert numbers["robot"]["trials"] == 1 and numbers["robot"]["success"]["of"] == 1
 
 
 def test_a_folder_without_trials_says_so(tmp_path, capsys):
@@ -245,3 +256,139 @@ def test_shadow_needs_no_commanded_gains():
     assert Deploy(policy=POLICY, hostname="10.9.8.7", shadow=True)._gains(policy) == {}
     with pytest.raises(ValueError, match="which gains are to be commanded"):
         Deploy(policy=POLICY, hostname="10.9.8.7")._gains(policy)
+
+
+def with_training_settings(path: Path, **settings) -> Path:
+    """The shipped policy, its stored training settings changed and its digest made right again."""
+    model = onnx.load(str(POLICY))
+    told = {item.key: item for item in model.metadata_props}
+    document = json.loads(told[METADATA_KEY].value)
+    document["training"]["config"]["settings"].update(settings)
+    told[METADATA_KEY].value = json.dumps(document)
+    told[DIGEST_KEY].value = hashlib.sha256(told[METADATA_KEY].value.encode()).hexdigest()
+    onnx.save(model, str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"takeover_seconds": 0.001, "settle_seconds": 0.0, "licence": None},
+        {"limits": "practice"},
+        {"stiffness": 500.0, "damping": 1.0},
+        {"listeners": []},
+        {"nobody_knows_this": 1},
+    ],
+)
+def test_a_policy_file_cannot_say_how_a_robot_is_driven(tmp_path, capsys, settings):
+    """Settings of the connection come from whoever drives; a file that names any is refused before a connection."""
+    path = with_training_settings(tmp_path / "policy.onnx", **settings)
+    target = {"hostname": "127.0.0.1", "port": 9, "certificate": tmp_path / "ca.pem", "credentials": pytest.fail}
+    with pytest.raises(PolicyFileError, match="no settings of the task 'spot-handstand'") as caught:
+        Deployer(load(path), path, target, out=tmp_path, command=[])
+    assert all(name in str(caught.value) for name in settings)
+    assert main(["deploy", str(path), "--simulation", "--seconds", "0.1", "--out", str(tmp_path)]) == 1
+    assert "said by whoever drives it" in capsys.readouterr().err
+
+
+def test_a_policy_file_may_say_what_its_task_was(tmp_path):
+    path = with_training_settings(tmp_path / "policy.onnx", time_limit=7)
+    settings = task_settings(load(path).config, path)
+    assert settings["time_limit"] == 7 and "randomize" not in settings
+
+
+def test_every_attempt_counts_and_clocks_and_limits_are_not_pooled(tmp_path, capsys):
+    timed, still = ({"clock": clock, "limits": "practice"} for clock in ("realtime", "lockstep"))
+    failed = {"success": False, "steps": 0, "time_to_stance": None, "longest_hold": 0.0, "attempts": 0}
+    record(tmp_path / "a", "practice robot", timed)
+    record(tmp_path / "b", "practice robot", timed, ended="take-over", mode="take-over: state_age", **failed)
+    record(tmp_path / "c", "practice robot", timed, ended="refused", mode="refused: preflight", **failed)
+    record(tmp_path / "d", "practice robot", still)
+    record(tmp_path / "e", "practice robot", {**still, "limits": "robot"}, motors="confirmed off")
+    assert main(["trials", str(tmp_path), "--out", str(tmp_path / "numbers.json")]) == 0
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert {name: group["trials"] for name, group in numbers.items()} == {
+        "practice robot, realtime, practice limits": 3,
+        "practice robot, lockstep, practice limits": 1,
+        "practice robot, lockstep, robot limits": 1,
+    }
+    group = numbers["practice robot, realtime, practice limits"]
+    assert (group["success"]["count"], group["success"]["of"]) == (1, 3)
+    assert (group["driven"]["count"], group["success_driven"]["of"]) == (1, 1)
+    assert group["modes"]["take-over: state_age"] == 1 and group["ended"]["refused"] == 1
+    assert group["longest_hold"]["mean"] == 4.0  # of the one that was driven
+
+
+class Failing:
+    """The shipped policy, until it fails."""
+
+    def __init__(self, error: BaseException, steps: int) -> None:
+        self._policy, self._error, self._left = load(POLICY), error, steps
+
+    def __getattr__(self, name):
+        return getattr(self._policy, name)
+
+    def __call__(self, observation):
+        self._left -= 1
+        if self._left < 0:
+            raise self._error
+        return self._policy(observation)
+
+
+@pytest.mark.parametrize(
+    ("error", "ended", "mode"),
+    [
+        (KeyboardInterrupt(), "interrupted", "interrupted"),
+        (SystemExit(143), "interrupted", "interrupted"),  # as SIGTERM and SIGHUP end a program
+        (RuntimeError("the policy broke"), "error", "error: RuntimeError"),
+    ],
+)
+def test_a_trial_that_is_broken_off_is_a_trial_with_an_outcome(tmp_path, error, ended, mode):
+    with (
+        pytest.raises(type(error)),
+        Deployer(Failing(error, 5), POLICY, {}, out=tmp_path, command=[]) as deployer,
+    ):
+        deployer.trial(seed=0, seconds=1.0)
+    trial = read_trial(the_trial(tmp_path))
+    assert (trial.outcome["ended"], trial.outcome["mode"]) == (ended, mode) and not trial.outcome["success"]
+    assert trial.outcome["steps"] == 5 and trial.driven and trial.outcome["reason"]
+    assert parquet.read_table(trial.folder / "steps.parquet").num_rows == 5
+
+
+def test_a_robot_that_cannot_be_reached_is_a_trial_with_an_outcome(tmp_path, capsys):
+    options = ["--hostname", "127.0.0.1", "--port", "9", "--stiffness", "60", "--damping", "2", "--out", str(tmp_path)]
+    assert main(["deploy", str(POLICY), *options]) == 1
+    trial = read_trial(the_trial(tmp_path))
+    assert str(trial.folder) in capsys.readouterr().err.replace("\n", "")
+    assert trial.outcome["mode"] == "refused: connection" and trial.outcome["motors"] == "never powered by us"
+    assert trial.group == "robot, realtime, robot limits" and trial.metadata["commanded"] is None
+
+
+@pytest.mark.slow
+def test_a_take_over_that_fails_is_a_trial_with_an_outcome_and_motors_are_off(tmp_path):
+    """The guard ends the take-over at once, by a limit that no take-over keeps."""
+    envelopes = dict(PRACTICE_LIMITS.envelopes)
+    envelopes["takeover"] = replace(envelopes["takeover"], reach=1e-6)
+    with PracticeRobot(clock="lockstep") as robot, nothing_left():
+        target = connection(robot, limits=replace(PRACTICE_LIMITS, envelopes=envelopes))
+        with Deployer(load(POLICY), POLICY, target, out=tmp_path, command=[]) as deployer:
+            folder, outcome = deployer.trial(seed=0)
+            assert outcome.ended == "take-over" and outcome.guard["check"] == "reach"
+        assert deployer.motors_off and robot.status()["motors"] == "off"
+        trial = read_trial(folder)
+        assert trial.outcome["mode"] == "take-over: reach" and trial.outcome["motors"] == "confirmed off"
+        assert "reach" in trial.outcome["reason"] and "{" not in trial.outcome["reason"]
+        names = [event["event"] for event in trial.events]
+        assert names[0] == "armed" and "guard" in names and names[-1] == "closed"
+        robot.inject("hot_motor")
+        with Deployer(load(POLICY), POLICY, target, out=tmp_path, command=[]) as deployer:
+            report = deployer.preflight()
+            assert not report.ok and {item.name for item in report.items if item.ok is False} == {
+                "hottest motor",
+                "may be driven",
+            }
+            refused = read_trial(deployer.refuse(report, seed=1))
+            assert refused.outcome["mode"] == "refused: preflight" and "fl_kn 95" in refused.outcome["reason"]
+            _, outcome = deployer.trial(seed=1)  # in spite of it
+            assert outcome.mode == "refused: before power" and "fl_kn at 95" in outcome.reason
+        assert deployer.motors == "never powered by us" and robot.status()["motors"] == "off"

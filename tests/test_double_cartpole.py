@@ -224,7 +224,7 @@ def test_reward_is_the_sum_of_its_terms():
     ("settings", "error", "message"),
     [
         ({"upper_mass": -1.0}, BackendError, "upper_mass"),
-        ({"lower_length": float("nan")}, BackendError, "lower_length"),
+        ({"lower_length": float("nan")}, CurriculumError, "lower_length"),
         ({"angle_limit": 0.0}, CurriculumError, "angle_limit"),
         ({"start_angle": -0.1}, CurriculumError, "start_angle"),
         ({"start_rate": float("nan")}, CurriculumError, "start_rate"),

@@ -20,6 +20,7 @@ from adc_wrappers.runs.episode_log import BROKEN, EpisodeLog
 from adc_wrappers.runs.evaluation import _Outcome
 from adc_wrappers.training import default_config
 from adc_wrappers.training.evaluating import EvaluationSetup, draw_evaluation, evaluate_policy
+from adc_wrappers.training.origin import env_of
 
 CONFIG = CurriculumConfig(start_stiffness=36.0, target_stiffness=36.0)
 
@@ -39,6 +40,7 @@ class HandMade:
         target = 36.0 if task == "cartpole" else 40.0
         curriculum = dataclasses.replace(base.curriculum, target_stiffness=target)
         self.config = dataclasses.replace(base, curriculum=curriculum)
+        self.made_for = env_of(self.config)
         self.act = act
 
     def __call__(self, observation):

@@ -312,7 +312,7 @@ def test_a_run_whose_gains_do_not_take_is_not_exported(tmp_path, monkeypatch):
     from adc_wrappers.export import run as run_module
 
     class Pretender:
-        module, config, steps, curriculum = network(), None, 0, {}
+        module, config, steps, curriculum, made_for = network(), None, 0, {}, None
 
         def __call__(self, observation):
             self.env.unwrapped.actuator_backend.set_gains(*(np.full((8, 1), 47.0),) * 2)
@@ -336,4 +336,4 @@ def test_a_run_whose_gains_do_not_take_is_not_exported(tmp_path, monkeypatch):
 
 
 def test_policy_is_what_open_policy_promises():
-    assert {"config", "steps", "curriculum", "__call__"} <= set(dir(Policy))
+    assert {"config", "steps", "curriculum", "made_for", "__call__"} <= set(dir(Policy))

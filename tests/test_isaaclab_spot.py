@@ -20,7 +20,7 @@ from adc_wrappers.backends.base import RobotStart  # noqa: E402
 from adc_wrappers.backends.isaaclab.arrays import as_tensor  # noqa: E402
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, SPOT, standing_height  # noqa: E402
 from adc_wrappers.backends.spot_model.usd import with_foot_masses  # noqa: E402
-from adc_wrappers.core.actuators import damping_for  # noqa: E402
+from adc_wrappers.core.actuators import damping_for, to_numpy  # noqa: E402
 from adc_wrappers.envs.spot.rewards import RewardInputs  # noqa: E402
 
 COUNT = len(NAMES)
@@ -54,6 +54,14 @@ def placed(spots):
     spots._action, spots._before = torch.as_tensor(action, dtype=torch.float32), tensors(before)
     observation = spots._get_observations()["policy"].clone()
     return observation, {name: values.clone() for name, values in spots.reward_terms().items()}
+
+
+def test_a_bare_env_is_the_robot_as_identified(spots):
+    """First in this file: the others write gains of their own."""
+    live = spots.actuator_backend.gains()
+    np.testing.assert_allclose(to_numpy(live.stiffness), 40.0, rtol=1e-6)
+    wanted = damping_for(np.full(12, 40.0), spots.actuator_backend.effective_inertia())
+    np.testing.assert_allclose(to_numpy(live.damping), np.tile(wanted, (COUNT, 1)), rtol=0.02)
 
 
 def test_masses_and_inertias_are_the_tables(spots):

@@ -10,13 +10,20 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from policy_helpers import WEIGHTS, describe, make_metadata, make_model
 
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs import ObservationPart
-from adc_wrappers.policy import Policy, PolicyFileError, PolicyMetadata, PolicyOutputError, TrainingRecord, load
+from adc_wrappers.policy import (
+    Policy,
+    PolicyFileError,
+    PolicyMetadata,
+    PolicyOutputError,
+    TrainingRecord,
+    load,
+)
 
 NUMBERS = st.floats(-1e6, 1e6)
 POSITIVE = st.floats(1e-6, 1e6)
@@ -75,6 +82,7 @@ def metadata(draw):
     )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine makes drawing slow
 @given(metadata())
 def test_metadata_survives_the_file(values):
     assert PolicyMetadata.from_json(values.to_json()) == values
@@ -312,3 +320,10 @@ def test_a_missing_package_names_the_extra(package):
 def test_metadata_is_a_deployment_and_more():
     names = {field.name for field in dataclasses.fields(PolicyMetadata)}
     assert {"joint_names", "nominal_pose", "action_scale", "simulated_stiffness", "commanded_stiffness"} <= names
+
+
+def test_weights_that_do_not_fill_their_shape_are_refused():
+    model = make_model()
+    model.graph.initializer[1].dims[:] = [2]
+    with pytest.raises(PolicyFileError, match=r"not valid|cannot be read"):
+        Policy(describe(model, network_sha256="0"))

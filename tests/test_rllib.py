@@ -44,6 +44,7 @@ from adc_wrappers.rllib import (
     save_checkpoint,
 )
 from adc_wrappers.rllib.runner import RunnerSettings, wrap_runner_env
+from adc_wrappers.runs import RunFolderError
 
 ROOT = Path(__file__).parents[1]
 CONFIG = CurriculumConfig(start_stiffness=36.0, target_stiffness=6.25, length_max=100, ema=0.3)
@@ -408,3 +409,24 @@ def test_a_fake_backend_for_a_whole_batch():
     layer = layer_around(env, curriculum=CurriculumConfig(), backend=lambda envs: FakeBackend(envs.num_envs))
     assert layer.settings["joint_names"] == ("j0", "j1")
     assert make_env("cartpole", backend="analytic").adc_config is not None
+
+
+def test_an_rllib_checkpoint_replaces_nothing_but_a_checkpoint(tmp_path):
+    class Algorithm:
+        training_iteration = 3
+        text = "first"
+
+        def save_to_path(self, path):
+            path.mkdir()
+            (path / "metadata.json").write_text(self.text)
+            (path / "class_and_ctor_args.pkl").write_text("")
+
+    algorithm = Algorithm()
+    path = save_checkpoint(algorithm, tmp_path)
+    algorithm.text = "second"
+    assert (save_checkpoint(algorithm, tmp_path) / "metadata.json").read_text() == "second"
+    assert list(tmp_path.iterdir()) == [path]
+    (path / "metadata.json").rename(path / "diary.txt")
+    with pytest.raises(RunFolderError, match=r"class_and_ctor_args\.pkl, diary\.txt"):
+        save_checkpoint(algorithm, tmp_path)
+    assert (path / "diary.txt").exists() and list(tmp_path.iterdir()) == [path]

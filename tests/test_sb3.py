@@ -119,7 +119,7 @@ def test_save_and_load_restore_state_and_gains(tmp_path):
     assert again.state_dict() == venv.state_dict()
     np.testing.assert_allclose(again.adc.backend.gains().stiffness, venv.curriculum.stiffness[0])
     path.write_text(path.read_text()[:-40])
-    with pytest.raises(CurriculumError, match="not a whole curriculum file"):
+    with pytest.raises(CurriculumError, match="not JSON that can be read"):
         ActuatorCurriculumVecEnv.load(path, DummyVecEnv([cart]))
     path.write_text("[1]")
     with pytest.raises(CurriculumError, match="not a curriculum file"):
@@ -294,5 +294,5 @@ def test_the_callback_feeds_the_divergence_and_the_optimizer_uses_the_rate():
     schedule = KLAdaptiveLearningRate(1e-3, target_kl=1e-9)
     model = small_ppo(venv, learning_rate=schedule)
     model.learn(64 * 3, callback=[KLAdaptiveCallback(schedule), CurriculumCallback()])
-    assert schedule.learning_rate == pytest.approx(1e-3 / 1.5**2)
-    assert model.policy.optimizer.param_groups[0]["lr"] == pytest.approx(schedule.learning_rate)
+    assert schedule.learning_rate == pytest.approx(1e-3 / 1.5**3)  # for the next update, should there be one
+    assert model.policy.optimizer.param_groups[0]["lr"] == pytest.approx(1e-3 / 1.5**2)

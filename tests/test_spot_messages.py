@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +16,13 @@ pytest.importorskip("bosdyn.client")
 from bosdyn.api import robot_state_pb2
 
 from adc_wrappers import make_env
+from adc_wrappers.backends.guard import ROBOT_LIMITS
 from adc_wrappers.backends.spot.credentials import ask_credentials
 from adc_wrappers.backends.spot.estimation import StateEstimator
 from adc_wrappers.backends.spot.health import read_health
 from adc_wrappers.backends.spot.joints import STREAM_ORDER, JointOrder, check_named
 from adc_wrappers.backends.spot.messages import JointCommand, build_request, read_sample
+from adc_wrappers.backends.spot.proof import make_key, write_key
 from adc_wrappers.backends.spot.settings import SpotRobotSettings
 from adc_wrappers.backends.spot.takeover import STIFF_STIFFNESS, gain_setpoints, pose_setpoints
 from adc_wrappers.backends.spot_model import FOOT_NAMES, JOINT_NAMES, LINK_NAMES, NOMINAL_POSE
@@ -66,7 +70,8 @@ def test_the_45_numbers_of_a_message_are_those_of_the_simulator():
     rng = np.random.default_rng(0)
     env.reset(seed=0)
     for _ in range(30):
-        env.step(rng.uniform(-1, 1, 12).astype(np.float32))
+        if env.step(rng.uniform(-1, 1, 12).astype(np.float32))[2]:  # it may fall, on soft joints
+            env.reset()
         state = backend.state()
         feet = [LINK_NAMES.index(name) for name in FOOT_NAMES]
         touching = state.contact_forces[0, feet] > 1.0
@@ -206,18 +211,109 @@ def test_effective_inertia_from_the_table_is_the_engines():
     assert np.allclose(effective_inertia(), make_robot_backend("mujoco", 1).effective_inertia(), rtol=1e-12)
 
 
+def healthy():
+    """What a robot says when all is well."""
+    state = robot_state_pb2.RobotState()
+    state.power_state.motor_power_state = robot_state_pb2.PowerState.MOTOR_POWER_STATE_ON
+    state.estop_states.add(name="tablet", state=robot_state_pb2.EStopState.STATE_NOT_ESTOPPED)
+    battery = state.battery_states.add()
+    battery.charge_percentage.value = 80.0
+    battery.temperatures.extend([25.0, 31.0])
+    for name in JOINT_NAMES:
+        state.system_state.motor_temperatures.add(name=name.replace("_", "."), temperature=40.0)
+    return state
+
+
 def test_health_names_what_is_wrong():
     state = robot_state_pb2.RobotState()
     assert read_health(state).motor_power == "UNKNOWN" and not read_health(state).motors_off
+    assert read_health(healthy()).problem(ROBOT_LIMITS) is None
+    state = healthy()
     state.power_state.motor_power_state = robot_state_pb2.PowerState.MOTOR_POWER_STATE_OFF
     assert read_health(state).motors_off
-    assert read_health(state).problem(10.0)[0] == "power" and read_health(state).problem(10.0, driving=False) is None
-    state.battery_states.add().charge_percentage.value = 7.0
-    assert read_health(state).problem(10.0, driving=False) == ("battery", "battery at 7 %, at least 10 %")
+    assert read_health(state).problem(ROBOT_LIMITS)[0] == "power"
+    assert read_health(state).problem(ROBOT_LIMITS, driving=False) is None
+    state.battery_states.add(temperatures=[20.0]).charge_percentage.value = 7.0
+    told = ("battery", "battery at 7 %, at least 20 %")
+    assert read_health(state).problem(ROBOT_LIMITS, driving=False) == told
+    assert read_health(state).problem(None, driving=False) is None
     state.behavior_fault_state.faults.add(cause=robot_state_pb2.BehaviorFault.CAUSE_FALL)
-    assert "CAUSE_FALL" in read_health(state).problem(10.0)[1]
-    state.estop_states.add(name="tablet", state=robot_state_pb2.EStopState.STATE_ESTOPPED)
-    assert read_health(state).problem(10.0) == ("estop", "the E-stop is pressed: tablet")
+    assert "CAUSE_FALL" in read_health(state).problem(ROBOT_LIMITS)[1]
+    state.estop_states[0].state = robot_state_pb2.EStopState.STATE_ESTOPPED
+    assert read_health(state).problem(ROBOT_LIMITS) == ("estop", "the E-stop is pressed: tablet")
+
+
+def without_charge(state):
+    state.battery_states.add(temperatures=[20.0])  # a second battery that says nothing of its charge
+
+
+def without_battery(state):
+    state.battery_states[0].status = robot_state_pb2.BatteryState.STATUS_MISSING
+
+
+def with_silent_estop(state):
+    state.estop_states[0].state = robot_state_pb2.EStopState.STATE_UNKNOWN
+
+
+def without_a_motor(state):
+    del state.system_state.motor_temperatures[4]
+
+
+def with_a_motor_of_no_number(state):
+    state.system_state.motor_temperatures[4].temperature = math.nan
+
+
+def with_a_hot_motor(state):
+    state.system_state.motor_temperatures[4].temperature = 71.0
+
+
+def with_a_hot_battery(state):
+    state.battery_states[0].temperatures[1] = 56.0
+
+
+def with_a_fault_of_no_severity(state):
+    state.system_fault_state.faults.add(name="x")
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "reason"),
+    [
+        (without_charge, "reading", "charge of a battery is not reported"),
+        (without_battery, "reading", "charge of a battery is not reported"),
+        (lambda state: state.battery_states[0].ClearField("temperatures"), "reading", "temperature of a battery"),
+        (with_silent_estop, "reading", r"E-stop is unknown \(tablet\)"),
+        (lambda state: state.ClearField("estop_states"), "reading", "E-stop is unknown"),
+        (without_a_motor, "reading", "fr_hy"),
+        (with_a_motor_of_no_number, "reading", "motors are not reported"),
+        (with_a_hot_motor, "temperature", "motor fr_hy at 71 °C, at most 70 °C"),
+        (with_a_hot_battery, "temperature", "battery at 56 °C, at most 55 °C"),
+        (with_a_fault_of_no_severity, "fault", "system fault x"),
+    ],
+)
+def test_a_robot_that_is_hot_or_does_not_say_is_not_driven(change, check, reason):
+    state = healthy()
+    change(state)
+    found = read_health(state).problem(ROBOT_LIMITS)
+    assert found[0] == check and re.search(reason, found[1])
+
+
+def test_warnings_are_listed_and_stop_nothing():
+    state = healthy()
+    state.system_fault_state.faults.add(name="dusty", severity=robot_state_pb2.SystemFault.SEVERITY_WARN)
+    state.service_fault_state.faults.add(
+        severity=robot_state_pb2.SystemFault.SEVERITY_WARN
+    ).fault_id.fault_name = "slow"
+    health = read_health(state)
+    assert [text.split()[2] for text in health.warnings] == ["dusty", "slow"] and not health.faults
+    assert health.problem(ROBOT_LIMITS) is None
+
+
+def test_readings_that_nobody_asks_for_may_be_missing():
+    state = healthy()
+    state.ClearField("system_state")
+    state.battery_states[0].ClearField("temperatures")
+    unasked = replace(ROBOT_LIMITS, motor_temperature=None, battery_temperature=None)
+    assert read_health(state).problem(unasked) is None
 
 
 @pytest.mark.parametrize(
@@ -240,11 +336,12 @@ def test_settings_that_are_off_are_refused(settings, reason):
         SpotRobotSettings(**settings)
 
 
-def test_a_real_robot_gets_the_robots_limits_and_secrets_are_not_shown():
+def test_a_real_robot_gets_the_robots_limits_and_secrets_are_not_shown(tmp_path):
     real = SpotRobotSettings(hostname="10.0.0.3", stiffness=60.0, damping=2.0, credentials=lambda: ("a", "secret"))
-    assert real.guard_limits.slew < 1.0 and not real.is_practice
+    assert max(real.guard_limits.slew) < 1.0 and not real.is_practice
     assert "credentials" not in repr(real)
-    assert SpotRobotSettings(hostname="localhost", certificate="ca.pem").guard_limits.slew > 1.0
+    write_key(tmp_path, make_key())
+    assert SpotRobotSettings(hostname="localhost", certificate=tmp_path / "ca.pem").guard_limits.slew.hx > 1.0
     assert SpotRobotSettings(hostname="localhost", stiffness=60.0, damping=2.0).guard_limits == real.guard_limits
 
 

@@ -77,7 +77,7 @@ def test_a_rollout_equals_the_same_rollout_in_the_plain_simulator(fresh_robot):
             assert not terminated and not fallen
             differences.append(np.abs(observation - expected).max())
         assert max(differences) < TOLERANCE, [float(d) for d in differences]
-        assert observation[6] > 0.5  # it is on its way up, so the comparison was of something
+        assert observation[6] > 0.3  # it is on its way up, so the comparison was of something
     finally:
         env.close()
         plain.close()

@@ -12,15 +12,17 @@ import pytest
 pytest.importorskip("bosdyn.client")
 
 from bosdyn.client.exceptions import LeaseUseError, TimedOutError
-from bosdyn.client.lease import LeaseNotOwnedByWallet
-from spot_robot_helpers import Notes, nothing_left, spot_env, still_action
+from bosdyn.client.lease import LeaseClient, LeaseNotOwnedByWallet, ResourceAlreadyClaimedError
+from spot_robot_helpers import Notes, connection, nothing_left, spot_env, still_action
 from test_spot_messages import command
 from test_spot_streams import Commands, sender
 
-from adc_wrappers.backends.guard import PRACTICE_LIMITS, Breach, Guard
+from adc_wrappers.backends.guard import PRACTICE_LIMITS, Guard
 from adc_wrappers.backends.spot.driving import JointDriver
 from adc_wrappers.backends.spot.fallback import Fallback
+from adc_wrappers.backends.spot.leasing import BodyLease
 from adc_wrappers.backends.spot.session import SpotSession, explained
+from adc_wrappers.backends.spot.settings import SpotRobotSettings
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.spot_sim import PracticeRobot
 
@@ -30,9 +32,11 @@ UPRIGHT = SimpleNamespace(gravity=np.array([0.0, 0.0, -1.0]))
 class Wallet(SpotSession):
     """A session whose lease client answers as it is told; nothing else is there."""
 
-    def __init__(self, answer):
-        self._lease, self._settings = object(), SimpleNamespace(patience=1.0)
-        self._answer = answer
+    def __init__(self, answer, owner="tablet"):
+        self._settings = SimpleNamespace(patience=1.0)
+        self.lease = BodyLease(lambda: self.client(None), 1.0)
+        self.lease._alive = object()
+        self._answer, self.owner = answer, owner
         self.orders = []
 
     def client(self, kind):
@@ -40,10 +44,20 @@ class Wallet(SpotSession):
             if self._answer is not None:
                 raise self._answer
 
-        return SimpleNamespace(retain_lease=retain_lease, lease_wallet=SimpleNamespace(get_lease=lambda name: name))
+        def acquire(resource, timeout):
+            if self.owner is not None:
+                response = SimpleNamespace(lease_owner=SimpleNamespace(client_name=self.owner))
+                raise ResourceAlreadyClaimedError(response, "claimed")
+            self._answer = None
+
+        wallet = SimpleNamespace(get_lease=lambda name: name)
+        return SimpleNamespace(retain_lease=retain_lease, acquire=acquire, lease_wallet=wallet)
 
     def health(self):
         return SimpleNamespace(problem=lambda battery: None, motors_off=False)
+
+    def order_stand(self):
+        self.orders.append("order stand")
 
     def stand(self):
         self.orders.append("stand")
@@ -52,25 +66,50 @@ class Wallet(SpotSession):
 @pytest.mark.parametrize("answer", [LeaseUseError(None, "older"), LeaseNotOwnedByWallet("body", None)])
 def test_a_lease_that_is_somebody_elses_is_left_alone(answer):
     session = Wallet(answer)
-    fallback = Fallback(session, None)
-    check, reason = fallback.cause(10.0)
+    fallback = Fallback(session)
+    check, reason = fallback.cause(PRACTICE_LIMITS)
     assert check == "lease" and type(answer).__name__ in reason
-    assert (
-        fallback.act(Breach(check=check, reason=reason, phase="stance", time=0.0), UPRIGHT)
-        == "left to the new owner of the lease"
-    )
+    told = fallback.act(check, UPRIGHT)
+    assert told == "nothing" and fallback.finish(told, check, UPRIGHT) == "left to the new owner of the lease"
     assert session.orders == []
+
+
+@pytest.mark.parametrize("answer", [LeaseUseError(None, "revoked"), LeaseNotOwnedByWallet("body", None)])
+def test_a_lost_lease_that_nobody_has_is_taken_back_and_the_robot_is_told_to_stand(answer):
+    session = Wallet(answer, owner=None)
+    fallback = Fallback(session)
+    check, _ = fallback.cause(10.0)
+    assert check == "lease"
+    told = fallback.act(check, UPRIGHT)
+    assert told == "nothing" and fallback.finish(told, check, UPRIGHT) == "standing"
+    assert session.orders == ["order stand", "stand"] and session.confirm_lease() is None
+
+
+def test_a_lease_that_another_thread_uses_meanwhile_is_not_lost():
+    """What was asked about is older then than the last use, and the robot says so."""
+    session, leases = Wallet(LeaseUseError(None, "older")), iter([[1, 5], [1, 6], [1, 6]])
+    asked = []
+
+    def retain(lease, timeout):
+        asked.append(lease)
+        if lease == [1, 5]:
+            raise LeaseUseError(None, "older")
+
+    wallet = SimpleNamespace(get_lease=lambda name: next(leases))
+    session.client = lambda kind: SimpleNamespace(retain_lease=retain, lease_wallet=wallet)
+    assert session.confirm_lease() is None and asked == [[1, 5], [1, 6]]
 
 
 def test_a_lease_that_nobody_answers_for_is_ours_and_the_robot_is_told_to_stand():
     session = Wallet(TimedOutError(None, "too late"))
     with pytest.raises(BackendError, match="asking about the lease failed: TimedOutError"):
         session.confirm_lease()
-    fallback = Fallback(session, None)
-    check, reason = fallback.cause(10.0)
+    fallback = Fallback(session)
+    check, _ = fallback.cause(PRACTICE_LIMITS)
     assert check == "contact"
-    assert fallback.act(Breach(check=check, reason=reason, phase="stance", time=0.0), UPRIGHT) == "standing"
-    assert session.orders == ["stand"]
+    told = fallback.act(check, UPRIGHT)
+    assert told == "stand" and fallback.finish(told, check, UPRIGHT) == "standing"
+    assert session.orders == ["order stand", "stand"]
 
 
 def test_errors_of_the_sdks_wallet_are_explained_too():
@@ -92,6 +131,23 @@ def test_a_stop_right_after_the_lease_was_taken_leaves_the_robot_to_its_new_owne
         outcomes = dict(notes.events)
         assert outcomes["fallback"] == {"outcome": "left to the new owner of the lease"}
         assert "left to the owner" in outcomes["closed"]["motors"]
+
+
+@pytest.mark.slow
+def test_a_lease_that_was_taken_and_given_back_is_ours_again_at_the_end():
+    """Nobody would power the robot off otherwise."""
+    with PracticeRobot(clock="lockstep") as robot, nothing_left():
+        notes = Notes()
+        env = spot_env(robot, listeners=(notes,))
+        env.reset(seed=0)
+        env.step(still_action())
+        tablet = SpotSession(SpotRobotSettings(**connection(robot)))
+        leases = tablet.client(LeaseClient)
+        leases.return_lease(leases.take("body"))
+        tablet.close()
+        env.close()
+        assert notes.events[-1] == ("closed", {"motors": "confirmed off"})
+        assert robot.status()["motors"] == "off" and robot.status()["leases"] == {}
 
 
 class Broken:
@@ -150,7 +206,7 @@ class Silent(Commands):
 def test_the_fall_back_does_not_wait_for_a_robot_that_does_not_answer():
     robot = Silent()
     sending = sender(robot, lambda: 100.0)
-    sending.start(command(source=100.0))
+    assert sending.start(command(source=100.0), 30.0)
     robot.messages.get(timeout=30)
     sending.stop(0.01)  # returns although the stream is still open
     assert sending.ended is None

@@ -164,6 +164,29 @@ def test_a_low_battery(robot, client):
     assert state.power_state.locomotion_charge_percentage.value == 4.0
 
 
+def test_what_is_hot_or_not_reported_shows_in_the_state(robot, client):
+    state = whole(client)
+    assert {item.name: item.temperature for item in state.system_state.motor_temperatures}["fl.kn"] == 35.0
+    assert len(state.system_state.motor_temperatures) == 12 and list(state.battery_states[0].temperatures) == [30.0]
+    robot.inject("hot_motor", joint="hr_hx", temperature=99.0)
+    robot.inject("hot_battery", temperature=66.0)
+    robot.inject("missing_charge")
+    robot.inject("unknown_estop")
+    robot.inject("warning")
+    state = whole(client)
+    assert {item.name: item.temperature for item in state.system_state.motor_temperatures}["hr.hx"] == 99.0
+    assert list(state.battery_states[0].temperatures) == [66.0]
+    assert not state.battery_states[0].HasField("charge_percentage")
+    assert not state.power_state.HasField("locomotion_charge_percentage")
+    assert state.estop_states[0].state == robot_state_pb2.EStopState.STATE_UNKNOWN
+    assert [fault.severity for fault in state.system_fault_state.faults] == [robot_state_pb2.SystemFault.SEVERITY_WARN]
+    assert robot.status()["warnings"] == ["practice_warning"]
+    robot.inject("missing_temperatures")
+    assert not whole(client).system_state.motor_temperatures
+    with pytest.raises(PracticeRobotError, match="joint is one of"):
+        robot.inject("hot_motor", joint="fl_elbow")
+
+
 def test_a_missing_licence_ends_both_streams(robot, driving):
     robot.inject("missing_licence")
     while driving.states.get() is not None:

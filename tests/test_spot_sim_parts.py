@@ -65,6 +65,38 @@ def test_at_most_one_holder_and_old_leases_stay_void(actions):
         assert valid == (root == book.root and book.owner is not None)
 
 
+def test_a_part_of_a_lease_that_was_handed_on_is_void_once_its_owner_acts():
+    book = LeaseBook(timeout=60.0)
+    book.take("keeper")
+    assert book.use(BODY, book.epoch, [1, 1, 0]) is LeaseVerdict.STATUS_OK  # the driver, below the keeper's 1.1
+    assert book.use(BODY, book.epoch, [1, 1, 1]) is LeaseVerdict.STATUS_OK
+    assert book.use(BODY, book.epoch, [1, 1]) is LeaseVerdict.STATUS_OLDER  # what lies above is no newer
+    assert book.retain(BODY, book.epoch, [1, 1]) is LeaseVerdict.STATUS_OK  # but keeps it alive
+    assert book.retain(BODY, book.epoch, [1, 1, 0]) is LeaseVerdict.STATUS_OLDER
+    assert book.use(BODY, book.epoch, [1, 2]) is LeaseVerdict.STATUS_OK  # the keeper acts
+    for judge in (book.use, book.retain):
+        assert judge(BODY, book.epoch, [1, 1, 2]) is LeaseVerdict.STATUS_OLDER
+    assert not book.give_back(book.epoch, [1, 1, 2])
+    assert book.give_back(book.epoch, [1])
+
+
+@settings(deadline=None)
+@given(*[st.lists(st.integers(0, 3), min_size=1, max_size=3)] * 2)
+def test_leases_are_compared_as_the_sdk_compares_them(used, asked):
+    pytest.importorskip("bosdyn.client")
+    from bosdyn.api.lease_pb2 import Lease as Message
+    from bosdyn.client.lease import Lease
+
+    book = LeaseBook(timeout=60.0)
+    book.take("me")
+    book.use(BODY, book.epoch, [1, *used])
+    first, second = (Lease(Message(resource=BODY, epoch="e", sequence=[1, *tail])) for tail in (used, asked))
+    result = second.compare(first)
+    for judge, above in ((book.retain, True), (book.use, False)):
+        expected = Lease.compare_result_to_lease_use_result_status(result, allow_super_leases=above)
+        assert judge(BODY, book.epoch, [1, *asked]).value == expected
+
+
 def test_what_is_no_lease_of_this_robot():
     book = LeaseBook(timeout=60.0)
     book.take("me")

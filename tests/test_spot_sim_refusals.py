@@ -156,6 +156,7 @@ def test_an_invalid_message_ends_the_stream(shared, spoil):
 
 
 def test_a_command_that_has_expired(robot, driving):
+    driving.step()
     request = driving.message()
     stamp = timestamp_to_nsec(driving.state.joint_states.acquisition_timestamp)
     set_timestamp_from_nsec(request.joint_command.end_time, stamp)
@@ -181,6 +182,7 @@ def test_commands_without_joint_mode(robot, client):
 
 
 def test_a_time_to_live_shorter_than_a_step_ends_in_the_stock_stand(robot, driving):
+    driving.step()
     driving.send(driving.message(ttl=0.01))
     assert driving.ending() == EXPIRED
     driving.commands.robot_command_feedback(driving.joint_id)  # lets the robot's time pass

@@ -15,10 +15,11 @@ from bosdyn.api import robot_command_pb2
 from spot_helpers import make_state
 from test_spot_messages import command, message
 
+from adc_wrappers.backends.spot.interrupts import uninterrupted
 from adc_wrappers.backends.spot.joints import JointOrder
 from adc_wrappers.backends.spot.messages import seconds
 from adc_wrappers.backends.spot.receiving import StateReceiver
-from adc_wrappers.backends.spot.repeating import Repeater, uninterrupted
+from adc_wrappers.backends.spot.repeating import Repeater
 from adc_wrappers.backends.spot.sending import CommandSender
 
 
@@ -40,7 +41,7 @@ class Commands:
 
 def sender(robot, now, *, period=0.002, time_to_live=0.05, life=0.08):
     return CommandSender(
-        robot, JointOrder(), now, period=period, time_to_live=time_to_live, life=life, client_name="me",
+        robot, JointOrder(), now, now, period=period, time_to_live=time_to_live, life=life, client_name="me",
         velocity_limit=20.0,
     )  # fmt: skip
 
@@ -49,8 +50,11 @@ def test_sending_again_cannot_make_old_data_young():
     clock = [100.0]
     robot = Commands()
     sending = sender(robot, lambda: clock[0])
-    sending.start(command(source=100.0))
-    assert seconds(robot.messages.get(timeout=30).end_time) == pytest.approx(100.05)
+    sending.start(command(key=2, source=100.0), 30.0)
+    sending.put(command(source=100.0))  # an action; what opens the stream is a hold, see below
+    while (first := robot.messages.get(timeout=30)).user_command_key == 2:
+        pass
+    assert seconds(first.end_time) == pytest.approx(100.05)
     clock[0] = 100.06
     deadline = time.monotonic() + 30
     while (end := seconds(robot.messages.get(timeout=30).end_time)) < 100.079 and time.monotonic() < deadline:
@@ -71,7 +75,7 @@ def test_sending_again_cannot_make_old_data_young():
 def test_in_lockstep_every_command_is_sent_once():
     robot = Commands()
     sending = sender(robot, lambda: 100.0, period=None)
-    sending.start(command(key=1))
+    assert sending.start(command(key=1), 30.0)
     assert robot.messages.get(timeout=30).user_command_key == 1
     sending.put(command(key=2))
     assert robot.messages.get(timeout=30).user_command_key == 2
@@ -84,7 +88,7 @@ def test_a_stream_that_the_robot_closes_says_why():
     robot = Commands()
     sending = sender(robot, lambda: 100.0)
     robot.closing.set()
-    sending.start(command())
+    sending.start(command(), 30.0)
     deadline = time.monotonic() + 30
     while sending.ended is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -95,7 +99,7 @@ def test_a_stream_that_the_robot_closes_says_why():
 def test_the_echo_lag_counts_from_the_oldest_that_is_not_acknowledged():
     robot = Commands()
     sending = sender(robot, lambda: 100.0)
-    sending.start(command(key=5))
+    assert sending.start(command(key=5), 30.0)
     robot.messages.get(timeout=30)
     assert sending.echo_lag() == 0.0  # not yet known to acknowledge
     sending.heard = True
@@ -200,8 +204,12 @@ def test_ctrl_c_waits_for_the_block():
     import signal
 
     done = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.05)
-        done.append(np.pi)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores Ctrl-C
+    try:
+        with pytest.raises(KeyboardInterrupt), uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            done.append(np.pi)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert done

@@ -7,16 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import spied_commands
 
 import adc_wrappers.study
 from adc_wrappers import CurriculumError, make_env
 from adc_wrappers.study import CONDITIONS, RobotFacts, find_condition, load_condition, select_conditions
+from adc_wrappers.study.conditions import BY_NAME
 from adc_wrappers.training import TrainConfig, default_config, trainer_module
 from adc_wrappers.training.actions import ActionConfig
 from adc_wrappers.training.evaluating import EvaluationSetup
 
 FOLDER = Path(adc_wrappers.study.__file__).parent / "conditions"
-TASKS = {"cartpole": "analytic", "double-cartpole": "analytic", "spot-handstand": "mujoco"}
+TASKS = {
+    "cartpole": "analytic",
+    "double-cartpole": "analytic",
+    "spot-handstand": "mujoco",
+    "spot-planar-handstand": "mujoco",
+}
 
 DIFFERS = {
     "adc": set(),
@@ -30,7 +37,10 @@ DIFFERS = {
     },
     "noise": {"curriculum.start_stiffness", "actions.noise_std"},
     "normalized_scale": {"actions.constant_torque"},
+    "authors": {"curriculum.damping", "curriculum.fixed_damping", "curriculum.average", "actions.constant_torque"},
     "success": {"curriculum.driver", "curriculum.success_max"},
+    "task_progress": {"curriculum.driver"},
+    "adaptive": {"curriculum.driver", "curriculum.monotone"},
     "per_joint": {"curriculum.progress_begin", "curriculum.progress_end"},
 }  # fmt: skip
 
@@ -70,8 +80,8 @@ def setting(request):
 
 
 def test_every_condition_has_a_file_and_every_file_a_name():
-    assert {path.stem for path in FOLDER.glob("*.toml")} == set(CONDITIONS)
-    for name in CONDITIONS:
+    assert {path.stem for path in FOLDER.glob("*.toml")} == {*CONDITIONS, *BY_NAME}
+    for name in (*CONDITIONS, *BY_NAME):
         condition = find_condition(name)
         assert condition.name == name and condition.differs.endswith(".") and condition.open
 
@@ -83,7 +93,7 @@ def test_the_papers_rows_are_the_papers():
         assert found == rows
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", [*CONDITIONS, *BY_NAME])
 def test_a_condition_differs_from_adc_in_what_it_names_and_nothing_else(setting, name):
     base, facts = setting
     if name == "per_joint" and len(facts.joint_names) == 1:
@@ -222,11 +232,13 @@ def test_noise_reaches_the_carts_and_falls_with_progress(workers):
     _, env = training_env(workers=workers, actions=ActionConfig(noise_std=0.3))
     env.seed(0)
     env.reset()
+    carts = [env.unwrapped.env.unwrapped] if workers == "batch" else [cart.unwrapped for cart in env.unwrapped.envs]
+    sent = [spied_commands(cart) for cart in carts]
 
     def commands():
-        carts = [env.unwrapped.env.unwrapped] if workers == "batch" else env.unwrapped.envs
         env.step(np.zeros((3, 1), np.float32))
-        return np.concatenate([np.ravel(cart.unwrapped.task._action) for cart in carts])
+        assert not any(cart.task._action.any() for cart in carts)  # the policy's own
+        return np.concatenate([rows[-1] for rows in sent])
 
     noisy = np.array([commands() for _ in range(100)])
     assert noisy.std() == pytest.approx(0.3, rel=0.2)
@@ -239,10 +251,11 @@ def test_noise_reaches_the_carts_and_falls_with_progress(workers):
 def test_with_constant_torque_a_stiff_cart_is_commanded_less(workers):
     _, env = training_env(workers=workers, actions=ActionConfig(constant_torque=True))
     env.reset()
+    carts = [env.unwrapped.env.unwrapped] if workers == "batch" else [cart.unwrapped for cart in env.unwrapped.envs]
+    sent = [spied_commands(cart) for cart in carts]
     env.step(np.ones((3, 1), np.float32))
-    carts = [env.unwrapped.env.unwrapped] if workers == "batch" else env.unwrapped.envs
-    found = np.concatenate([np.ravel(cart.unwrapped.task._action) for cart in carts])
-    np.testing.assert_allclose(found, 6.25 / 36.0, rtol=1e-6)
+    np.testing.assert_allclose(np.concatenate([rows[-1] for rows in sent]), 6.25 / 36.0, rtol=1e-6)
+    assert all((cart.task._action == 1.0).all() for cart in carts)
     env.close()
 
 
@@ -251,8 +264,28 @@ def test_bad_noise_is_refused():
         ActionConfig(noise_std=-1.0)
 
 
+def test_the_authors_curriculum_is_run_by_name_and_as_a_recipe():
+    base = default_config("spot-handstand", "mujoco")
+    facts = RobotFacts.of(base)
+    assert "authors" not in {condition.name for condition in select_conditions((), facts)}
+    (condition,) = select_conditions(("authors",), facts)
+    recipe = default_config("spot-handstand", "mujoco", recipe="authors")
+    for config in (condition.applied_to(base, facts, 0), recipe):
+        curriculum = config.curriculum
+        assert (curriculum.damping, curriculum.fixed_damping, curriculum.average) == ("fixed", 1.5, "resets")
+        assert config.actions == ActionConfig(constant_torque=True)
+        assert TrainConfig.from_dict(config.to_dict()) == config
+    assert recipe.settings == {"preset": "authors"} and recipe.iterations == 5000
+    # a condition on top of the recipe keeps what it does not name
+    kept = find_condition("train_at_target").applied_to(recipe, facts, 0)
+    assert kept.actions == ActionConfig(constant_torque=True) and kept.curriculum.damping == "fixed"
+
+
 def test_an_older_run_without_these_settings_still_loads():
     values = default_config("cartpole", "analytic").to_dict()
     del values["actions"], values["early_termination"]
+    for name in ("damping", "fixed_damping", "average"):
+        del values["curriculum"][name]
     config = TrainConfig.from_dict(values)
+    assert config.curriculum == default_config("cartpole", "analytic").curriculum
     assert config.early_termination and config.actions == ActionConfig()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,49 @@ def test_the_page_stands_alone_and_escapes_what_it_quotes(study):
     assert "&lt;gains&gt;" in page and "<gains>" not in page
     assert "What &lt;we&gt; think of K<sub>*</sub>." in page
     assert "{{" not in page
+
+
+HOSTILE = ("{{data}}", "{{script}} {{title}}", "<img src=x onerror=alert(1)>", "[red] `$x$` | <!--<script>", "a&b]]>")
+
+
+class _Elements(HTMLParser):
+    """The elements of a page, by name, and the text of its data."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.data, self._in_data = [], "", False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.names.append(tag)
+        self._in_data = ("id", "study-data") in attributes
+
+    def handle_endtag(self, tag):
+        self._in_data = False
+
+    def handle_data(self, text):
+        self.data += text if self._in_data else ""
+
+
+def test_names_that_look_like_html_or_like_marks_are_shown_as_they_are(tmp_path, capsys):
+    plain, hostile = tmp_path / "plain", tmp_path / "hostile"
+    for place, name in enumerate(HOSTILE):
+        write_run(plain, f"condition{place}", 0)
+        write_run(hostile, name, 0)
+    pages = {}
+    for out in (plain, hostile):
+        write_report(out, films=False)
+        pages[out] = _Elements((out / "report" / "report.html").read_text())
+    assert sorted(pages[hostile].names) == sorted(pages[plain].names) and "img" not in pages[hostile].names
+    shown = [condition["name"] for condition in json.loads(pages[hostile].data)["conditions"]]
+    assert sorted(shown) == sorted(HOSTILE)
+    page = (hostile / "report" / "report.html").read_text()
+    assert page.count('"conditions":[{') == 1  # the data is where it belongs and nowhere else
+    assert "<td>{{data}}</td>" in page
+    text = (hostile / "report" / "report.md").read_text()
+    assert "&lt;img src=x" in text and "<img" not in text.replace("`<img src=x onerror=alert(1)>`", "")
+    assert main(["study", "report", str(hostile), "--no-films"]) == 0
+    assert "[red]" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")

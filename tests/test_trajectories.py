@@ -168,6 +168,34 @@ def test_a_quaternion_that_is_none_is_refused(tmp_path):
         read_log(edit(tmp_path, change))
 
 
+def test_a_changed_byte_in_a_parquet_page_is_found_by_its_checksum(tmp_path):
+    path = write_log(make_log(rows=200), tmp_path / "log.parquet")
+    content = path.read_bytes()
+    place = content.find(make_log(rows=200).positions[100, 0].tobytes())
+    assert place > 0  # a number of the table, as it lies in the file
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    with pytest.raises(TrajectoryError, match="not a whole Parquet file"):
+        read_log(path)
+
+
+def test_a_csv_table_goes_only_when_its_parquet_file_reads_back(tmp_path, monkeypatch):
+    from adc_wrappers.trajectories import parquet
+
+    file = tmp_path / "states.csv"
+    file.write_text("time,phase\n0.1,stand\n0.2,stand\n")
+
+    def damaged(path, content):
+        path.write_bytes(content[: len(content) // 2])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "write_atomically", damaged)
+        with pytest.raises(TrajectoryError, match="not a whole Parquet file"):
+            parquet.csv_to_parquet(file)
+    assert file.exists()
+    parquet.csv_to_parquet(file)
+    assert not file.exists() and (tmp_path / "states.parquet").exists()
+
+
 def test_logs_need_numpy_only():
     heavy = ["mujoco", "pyarrow", "cma", "torch", "scipy", "matplotlib"]
     code = f"import sys, adc_wrappers.trajectories; print([m for m in {heavy} if m in sys.modules])"

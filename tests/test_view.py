@@ -10,7 +10,7 @@ import time
 import mujoco
 import numpy as np
 import pytest
-from helpers import heed_ctrl_c
+from helpers import heed_signals
 from view_helpers import free_port, session_of
 
 from adc_wrappers import make_env
@@ -155,7 +155,7 @@ def test_ctrl_c_ends_the_command_cleanly():
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        preexec_fn=heed_ctrl_c,
+        preexec_fn=heed_signals,
     )
     assert process.stdout is not None
     for line in process.stdout:

@@ -387,7 +387,8 @@ def test_the_limit_of_explicit_pd_is_where_a_simulation_diverges(margin, zeta):
         q += dt * v
         if abs(q) > 1e6:
             break
-    arguments = (np.array([stiffness]), np.array([inertia]), zeta, dt, ["j"])
+    damping = 2 * zeta * np.sqrt(stiffness * inertia)
+    arguments = (np.array([stiffness]), np.array([damping]), np.array([inertia]), dt, ["j"])
     if margin > 1:
         assert abs(q) > 1e6
         with pytest.raises(CurriculumError):

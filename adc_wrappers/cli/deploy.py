@@ -18,6 +18,7 @@ from rich.table import Table
 __all__ = ["Deploy"]
 
 WORD = "DRIVE"
+_PRACTICE_SILENCE = 10.0  # seconds, because a computer that simulates the robot too may be busy
 _OF_A_ROBOT = (
     "port", "certificate", "shadow", "clock", "stiffness", "damping", "limits", "soft_start",
 )  # fmt: skip
@@ -41,7 +42,7 @@ class Deploy:
     """Its TCP port."""
 
     certificate: Path | None = None
-    """Certificate authority of a practice robot, PEM."""
+    """Certificate authority of a practice robot, PEM; the key that its launcher wrote lies beside it."""
 
     practice: bool = False
     """Start a practice robot, and run on that."""
@@ -109,7 +110,8 @@ class Deploy:
             )
         if self.yes and self.hostname is not None and not self._on_practice():
             raise ValueError(
-                f"--yes is for practice robots on this computer, with their --certificate; not for {self.hostname!r}."
+                "--yes is for practice robots on this computer, with the --certificate and the key beside it that "
+                f"their launcher wrote; not for {self.hostname!r} with {self.certificate}."
             )
         if self.push is not None and not self.practice:
             raise ValueError("--push is for the practice robot: give --practice too.")
@@ -139,7 +141,10 @@ class Deploy:
         settings: dict[str, Any] = {
             "hostname": self.hostname, "port": self.port, "certificate": self.certificate, "clock": self.clock,
             "shadow": self.shadow, "limits": self.limits, "soft_start_steps": self.soft_start,
+            "keeper": True,
         }  # fmt: skip
+        if self._on_practice():
+            settings["keeper_silence"] = _PRACTICE_SILENCE
         if not self.practice:
             yield {**settings, **self._gains(policy)}, None
             return
@@ -178,6 +183,7 @@ def _deploy(options: Deploy, policy: Any, target: dict[str, Any], robot: Any, co
             console.print(_table(report))
             if not report.ok:
                 console.print("preflight: not ready; nothing was moved.")
+                console.print(f"trial {deployer.refuse(report, seed)}")
                 return 1
         driven = not options.simulation and not options.shadow
         if driven and not _confirmed(options, console):
@@ -192,10 +198,12 @@ def _deploy(options: Deploy, policy: Any, target: dict[str, Any], robot: Any, co
         console.print(f"{outcome.mode}: {outcome.seconds:.2f} s, {outcome.longest_hold:.2f} s held at longest")
         if outcome.guard is not None:
             console.print(f"guard: {outcome.guard['reason']}; then: {outcome.guard['fallback']}", markup=False)
+        elif outcome.reason:
+            console.print(outcome.reason, markup=False)
         console.print(f"trial {folder}")
     if driven:
-        console.print("motors confirmed off" if deployer.motors_off else "motors: left to the owner of the lease")
-    return 0 if outcome.guard is None and (deployer.motors_off or not driven) else 1
+        console.print(f"motors {deployer.motors}", markup=False)
+    return 0 if outcome.ended in ("time", "task") and (deployer.motors_off or not driven) else 1
 
 
 def _table(report: Any) -> Table:

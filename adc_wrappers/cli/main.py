@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import tyro
 from rich.console import Console
 
 from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError, did_you_mean
+from adc_wrappers.core.files import DiskFullError, is_disk_full
 from adc_wrappers.runs import CheckpointError, RunFolderError
 
 from .advise import Advise
@@ -87,5 +89,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except _EXPECTED as error:
         errors.print(f"adc: {error}", markup=False)
+        return 1
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        known = isinstance(error, DiskFullError)
+        errors.print(f"adc: {error if known else DiskFullError(Path(error.filename or '.'))}", markup=False)
         return 1
     return code

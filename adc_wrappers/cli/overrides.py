@@ -34,8 +34,17 @@ class CurriculumOptions:
     exponent: float | None = None
     """Shape of the annealing curve."""
 
+    average: str | None = None
+    """iteration, or resets: the moving average moves once for all episodes that end in the same step."""
+
+    damping: str | None = None
+    """critical: damping follows stiffness; fixed: it is fixed_damping."""
+
     damping_ratio: float | None = None
     """1 is critical damping."""
+
+    fixed_damping: float | None = None
+    """B of damping=fixed."""
 
     driver: str | None = None
     """episode_length, time, fixed, uniform or success."""

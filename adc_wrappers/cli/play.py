@@ -43,6 +43,7 @@ class Play:
         """Play."""
         from adc_wrappers.envs.registry import make_env
         from adc_wrappers.runs.recording import check_format, play_episode, record_episode
+        from adc_wrappers.training.evaluating import pin_and_check
 
         console = Console(highlight=False, soft_wrap=True)
         if self.out is not None:
@@ -52,6 +53,7 @@ class Play:
         mode = "human" if self.out is None else "rgb_array"
         env = make_env(config.task, backend=config.backend, render_mode=mode, **config.settings)
         try:
+            pin_and_check(policy, env)
             if self.out is not None:
                 length, success = record_episode(
                     policy,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
-from adc_wrappers.runs import RunFolder
+from adc_wrappers.runs import FolderLock, RunFolder
 
 from .evaluation_report import format_rate
 from .progress import EvaluationProgress, TrainingProgress
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["SelectK0"]
 
 _EVALUATION_SEED = 10_000
+_AFTER_FULL_DISK = (
+    "What was evaluated and the newest whole checkpoint of the run under way are kept. Make room, then give the same "
+    "command with --resume."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +72,14 @@ class SelectK0(TrainingOptions):
         rule, config = self._rule_and_config()
         check_stiffness(fixed_config(config, rule.candidates()[-1], rule.seeds[0]))
         folder = self.out if self.out is not None else Path("runs") / f"select-k0-{self.task}-{self.engine}"
-        selection = (Selection.resume if self.resume else Selection.create)(folder, rule, config)
-        for stiffness in rule.candidates():
-            for seed in rule.seeds:
-                self._try(console, selection, stiffness, seed)
-            if selection.passed(stiffness):
-                break
-        self._report(console, selection)
+        with FolderLock(folder), full_disk_explained(folder, lambda: _AFTER_FULL_DISK):
+            selection = (Selection.resume if self.resume else Selection.create)(folder, rule, config)
+            for stiffness in rule.candidates():
+                for seed in rule.seeds:
+                    self._try(console, selection, stiffness, seed)
+                if selection.passed(stiffness):
+                    break
+            self._report(console, selection)
         return 0
 
     def _rule_and_config(self) -> tuple[SelectionRule, TrainConfig]:
@@ -178,8 +183,6 @@ def _train(console: Console, config: TrainConfig, path: Path) -> RunFolder:
     from adc_wrappers.training.selection import as_stored
 
     begun = (path / "config.json").exists()
-    if path.exists() and not begun:
-        shutil.rmtree(path)  # cut off while it was made: nothing is in it
     folder = RunFolder.open(path) if begun else RunFolder.create(path, config.to_dict())
     if begun and folder.config() != as_stored(config.to_dict()):
         raise CurriculumError(f"{path} was trained with other settings than this search. Remove it, or choose --out.")

@@ -62,7 +62,8 @@ class SpotSim:
     """Seed of noise and random losses."""
 
     folder: Path | None = None
-    """Where to write the certificate authority, ca.pem; by default a temporary folder."""
+    """Where to write the certificate authority, ca.pem, and the key practice.key with which clients know it from a real
+    robot; by default a temporary folder."""
 
     seconds: float | None = None
     """Stop after so much time; by default with Ctrl+C."""
@@ -111,6 +112,7 @@ class SpotSim:
         console.print(
             f"practice robot at {robot.hostname} port {robot.port}, {self.clock} clock\n"
             f"certificate authority {robot.certificate}\n"
+            f"key of its proof to be no real robot {robot.key_file}\n"
             f"user {robot.username}, password " + (f"from {PASSWORD_VARIABLE}" if given else robot.password),
             markup=False,
         )

@@ -13,7 +13,9 @@ import tyro
 from rich.console import Console
 
 from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
+from adc_wrappers.runs import FolderLock
 
 from .overrides import CurriculumOptions, given, parse_settings
 from .progress import CommandProgress
@@ -21,12 +23,16 @@ from .study_report import StudyReport
 from .training_options import TrainingOptions
 
 if TYPE_CHECKING:
-    from adc_wrappers.study import Engine, Job, JobResult
+    from adc_wrappers.study import Engine, Job, JobResult, Plan, RobotFacts
     from adc_wrappers.study.runner import StudyOutcome
     from adc_wrappers.training import TrainConfig
 
 __all__ = ["Study"]
 
+_AFTER_FULL_DISK = (
+    "Finished runs and the newest whole checkpoints of the others are kept. Make room, then give the same command "
+    "again: it goes on."
+)
 _QUICK_SEEDS, _QUICK_EPISODES, _QUICK_SHARE = 2, 100, 10
 
 
@@ -80,7 +86,6 @@ class StudyRun(TrainingOptions):
         """Run the study."""
         find_task(self.task)  # a mistyped name is answered before the slow imports
         from adc_wrappers.study import Plan, RobotFacts, select_conditions
-        from adc_wrappers.study.runner import run_study
 
         console = Console(highlight=False, soft_wrap=True)
         config = self._config()
@@ -94,14 +99,24 @@ class StudyRun(TrainingOptions):
         )
         out = Path("runs") / f"study-{self.task}" if self.out is None else self.out
         engine, jobs = self._engine(out), plan.jobs(out.resolve(), facts)
-        plan.begin(out, jobs, shlex.join(["adc", *sys.argv[1:]]))
+        with FolderLock(out, heed_signals=False):  # its workers end when this process is gone
+            plan.begin(out, jobs, shlex.join(["adc", *sys.argv[1:]]))
+            return self._run(console, plan, facts, jobs, engine, out)
+
+    def _run(self, console: Console, plan: Plan, facts: RobotFacts, jobs: list[Job], engine: Engine, out: Path) -> int:
+        from adc_wrappers.study.runner import run_study
+
+        config = plan.config
         console.print(
             f"{self.task} on {config.backend}: {len(plan.conditions)} conditions × {len(plan.seeds)} seeds, "
             f"{config.ppo.total_steps:,} steps each"
         )
         if not self.conditions and len(facts.joint_names) == 1:
             console.print("per_joint is left out: the robot has one joint")
-        with CommandProgress(console, "study", "runs", len(jobs)) as progress:
+        with (
+            full_disk_explained(out, lambda: _AFTER_FULL_DISK),
+            CommandProgress(console, "study", "runs", len(jobs)) as progress,
+        ):
 
             def show(outcome: StudyOutcome, result: JobResult) -> None:
                 done = len(outcome.kept) + len(outcome.finished)

@@ -8,6 +8,7 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 __all__ = ["StudyReport"]
 
@@ -37,9 +38,9 @@ class StudyReport:
         console = Console(highlight=False, soft_wrap=True)
         results, page = write_report(self.folder, self.out, films=self.films, seed=self.seed)
         for table in study_tables(results, analyse(results, seed=self.seed)):
-            shown = Table(*table.head, title=table.title, title_justify="left")
+            shown = Table(*table.head, title=Text(table.title), title_justify="left")
             for _, cells in table.rows:
-                shown.add_row(*(cell.text for cell in cells))
+                shown.add_row(*(Text(cell.text) for cell in cells))
             console.print(shown)
         others = ("report.md", "runs.csv", "conditions.csv", "curves.png", "estimates.png", "profiles.png")
         console.print(f"page   {page}\nbeside {', '.join(others)}, scores-….npz")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +13,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
-from adc_wrappers.runs import RunFolder
+from adc_wrappers.runs import CheckpointError, RunFolder
 
 from .evaluate import evaluate_run
 from .evaluation_report import print_evaluation
@@ -50,11 +54,17 @@ class Train(TrainingOptions):
     def run(self) -> int:
         """Train."""
         find_task(self.task)  # a mistyped name is answered before the slow imports
+        console = Console(highlight=False, soft_wrap=True)
+        with (
+            self._prepared() as (config, folder, resumed),
+            full_disk_explained(folder.path, lambda: _after_full_disk(config.task, folder)),
+        ):
+            return self._train(console, config, folder, resumed)
+
+    def _train(self, console: Console, config: TrainConfig, folder: RunFolder, resumed: bool) -> int:
         from adc_wrappers.runs.plots import plot_runs
         from adc_wrappers.training import trainer_module
 
-        console = Console(highlight=False, soft_wrap=True)
-        config, folder, resumed = self._prepare()
         start, target = config.curriculum.start_stiffness, config.curriculum.target_stiffness
         console.print(f"{config.task} on {config.backend}: K {start} → {target}, {config.ppo.total_steps:,} steps")
         done = _steps_done(folder) if resumed else 0
@@ -68,23 +78,35 @@ class Train(TrainingOptions):
         console.print(f"plot   {picture}\ndata   {table}\nrun    {folder.path}")
         return 0
 
-    def _prepare(self) -> tuple[TrainConfig, RunFolder, bool]:
-        """Return the config and the run folder, and whether the run goes on with an earlier part."""
-        from adc_wrappers.training import TrainConfig
-
+    @contextlib.contextmanager
+    def _prepared(self) -> Iterator[tuple[TrainConfig, RunFolder, bool]]:
+        """Yield the config, the run folder, locked, and whether the run goes on with an earlier part."""
         if self.resume and self.overwrite:
             raise CurriculumError("--resume and --overwrite contradict each other: choose one.")
         out = self.out if self.out is not None else self._default_out()
-        if self.resume and (out / "config.json").exists():
-            folder = RunFolder.open(out)
-            stored = TrainConfig.from_dict(folder.config())
-            config = self._scheduled(self.applied_to(stored), begun=True)
-            _refuse_changes(stored, config)
-            folder.write_json("config.json", config.to_dict())
-            folder.log_command()
-            return config, folder, True
+        folder = RunFolder(out)
+        if self.resume and folder.config_file.exists():
+            with folder.lock():
+                yield self._resumed(folder), folder, True
+            return
         config = self._scheduled(self.new_config(self.seed or 0), begun=False)
-        return config, RunFolder.create(out, config.to_dict(), overwrite=self.overwrite), False
+        folder.check_free(overwrite=self.overwrite)
+        with folder.lock():
+            yield config, RunFolder.create(out, config.to_dict(), overwrite=self.overwrite), False
+
+    def _resumed(self, folder: RunFolder) -> TrainConfig:
+        """Return the config of a run that goes on, and store it."""
+        from adc_wrappers.training import TrainConfig
+        from adc_wrappers.training.origin import check_settings
+
+        stored = TrainConfig.from_dict(folder.config())
+        if folder.checkpoints.paths():
+            check_settings(folder, stored, folder.checkpoints.load_latest())
+        config = self._scheduled(self.applied_to(stored), begun=True)
+        _refuse_changes(stored, config)
+        folder.write_json("config.json", config.to_dict())
+        folder.log_command()
+        return config
 
     def _default_out(self) -> Path:
         from adc_wrappers.training.presets import find_recipe
@@ -118,6 +140,16 @@ def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:
             + "; ".join(differing)
             + ". Leave the option out, or begin a new run with --out."
         )
+
+
+def _after_full_disk(task: str, folder: RunFolder) -> str:
+    """Say what of a run is safe on a disk that is full, and how to go on."""
+    try:
+        kept = f"The newest whole checkpoint, of {folder.checkpoints.load_latest().step:,} steps, is kept."
+    except CheckpointError:
+        kept = "There was no checkpoint yet; the run will begin anew."
+    command = shlex.join(["adc", "train", task, "--out", str(folder.path), "--resume"])
+    return f"{kept} Make room, then go on with: {command}"
 
 
 def _steps_done(folder: RunFolder) -> int:

@@ -23,7 +23,8 @@ __all__ = ["Trials"]
 class Trials:
     """Report recorded trials: success, times, retries, failures, timing.
 
-    Simulation, practice robot and robot stand side by side.
+    Every attempt counts, whatever became of it. Simulation, practice robot and robot stand side by side, each clock and
+    each set of the guard's limits for itself.
     """
 
     folders: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="FOLDER")] = (Path("trials"),)
@@ -45,11 +46,11 @@ class Trials:
         for problem in problems:
             console.print(f"left out: {problem}", markup=False)
         if not found:
-            raise ValueError("no finished trials: record some with `adc deploy`.")
+            raise ValueError("no trials: record some with `adc deploy`.")
         groups: dict[str, list[Trial]] = {}
         for trial in found:
-            groups.setdefault(trial.source, []).append(trial)
-        summaries = {source: summarize(trials, seed=self.seed) for source, trials in groups.items()}
+            groups.setdefault(trial.group, []).append(trial)
+        summaries = {group: summarize(trials, seed=self.seed) for group, trials in groups.items()}
         console.print(_table(summaries))
         if self.out is not None:
             write_json(self.out, summaries)
@@ -60,17 +61,20 @@ class Trials:
 def _table(summaries: dict[str, dict[str, Any]]) -> Table:
     table = Table(title="trials, 95 % intervals", title_justify="left")
     table.add_column("")
-    for source in summaries:
-        table.add_column(source)
+    for group in summaries:
+        table.add_column(group)
     rows: dict[str, Callable[[dict[str, Any]], str]] = {
         "trials": lambda s: str(s["trials"]),
-        "success": lambda s: _rate(s["success"]),
-        "stance reached": lambda s: _rate(s["transition"]),
+        "policy drove": lambda s: _rate(s["driven"]),
+        "success, of all": lambda s: _rate(s["success"]),
+        "success, where it drove": lambda s: _rate(s["success_driven"]),
+        "stance reached, of all": lambda s: _rate(s["transition"]),
         "time to stance, s": lambda s: _mean(s["time_to_stance"]),
         "longest hold, s": lambda s: _mean(s["longest_hold"]),
         "retries": lambda s: _mean(s["retries"]),
         "pushes recovered": lambda s: _rate(s["pushes_recovered"]),
         "how they ended": lambda s: ", ".join(f"{mode} {count}" for mode, count in s["modes"].items()),
+        "motors": lambda s: ", ".join(f"{motors} {count}" for motors, count in s["motors"].items()),
         "loop period, ms": lambda s: _percentiles(s["timing"], "period"),
         "policy, ms": lambda s: _percentiles(s["timing"], "inference"),
         "state to command, ms": lambda s: _percentiles(s["timing"], "state_to_command"),

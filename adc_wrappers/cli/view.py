@@ -70,6 +70,8 @@ class View:
 
     def _session(self) -> tuple[ViewSession, Any, str]:
         """Return what is shown, its env, and what it is called."""
+        from adc_wrappers.envs.fit import check_env
+        from adc_wrappers.training.evaluating import asked_differences
         from adc_wrappers.viewing import ViewSession, make_action
 
         path = Path(self.target)
@@ -91,9 +93,11 @@ class View:
             curriculum, title = env.adc_config, self.target
             policy = make_action(self.action, env.task, self.seed)
         stiffness = curriculum.target_stiffness if self.stiffness is None else self.stiffness
-        session = ViewSession(
-            env, policy, stiffness=np.asarray(stiffness), damping_ratio=curriculum.damping_ratio, seed=self.seed
-        )
+        session = ViewSession(env, policy, stiffness=np.asarray(stiffness), curriculum=curriculum, seed=self.seed)
+        if has_policy:
+            elsewhere = bool(settings) or self.backend not in (None, config.backend)
+            asked = asked_differences(settings=elsewhere, stiffness=self.stiffness is not None)
+            check_env(trained, env, asked=asked)
         return session, env, title
 
     def _going(self) -> Callable[[], bool]:

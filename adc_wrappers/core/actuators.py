@@ -36,7 +36,8 @@ class ActuatorBackend(Protocol):
     """What the wrappers need from a simulator.
 
     A backend may also have ``explicit_time_step`` (seconds): the physics step at which it evaluates the PD law
-    explicitly. Where it is there, gains that this step cannot hold are refused before they are written.
+    explicitly. Where it is there, gains that this step cannot hold are refused before they are written. One whose
+    ``fixed_gains`` is true, such as a robot, keeps the gains that it was made with: envs do not write to it.
     """
 
     @property
@@ -121,8 +122,8 @@ def check_backend_shape(backend: Any) -> NDArray[np.float64]:
 
 def check_time_step(
     stiffness: NDArray[np.float64],
+    damping: NDArray[np.float64],
     inertia: NDArray[np.float64],
-    damping_ratio: float,
     time_step: float,
     joint_names: Sequence[str],
 ) -> None:
@@ -132,7 +133,6 @@ def check_time_step(
     ``a + 2b < 4`` and ``b < 2``. At critical damping that is ``M > 1.46 K dt²``; it contains the rule of thumb
     ``M > K dt²`` (see ``docs/decisions/0003-explicit-pd-limit.md``).
     """
-    damping = damping_for(stiffness, inertia, damping_ratio)
     a = stiffness * time_step**2 / inertia
     b = damping * time_step / inertia
     for joint in np.flatnonzero((a + 2.0 * b >= 4.0) | (b >= 2.0)).tolist():

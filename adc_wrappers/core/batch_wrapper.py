@@ -25,6 +25,7 @@ class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
         """The counter is made at the first step, when it is known whether the env speaks torch or numpy."""
         self._log: dict[str, float] = {}
         self._logged: CurriculumReport | None = None
+        self._patience: float | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset all envs; running episodes are not counted."""
@@ -55,16 +56,28 @@ class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
         checks = self.adc.readback.checks() if isinstance(self._counter, TensorCounter) else None
         if checks is None or not self.adc.training:
             return super().end_iteration()
+        self._announce_protection()
         totals, values = self._counter.collect_with(checks)
         report = self.adc.end_iteration(totals, values)
         self._schedule_closing()
         return report
 
+    def _protect(self) -> None:
+        self._patience = self.curriculum.config.length_max
+        if self._counter is not None:
+            self._counter.protect(self._patience)
+
     def _count(self, terminated: Any, truncated: Any, extras: dict[str, Any]) -> None:
         if self._counter is None:
-            tensors = hasattr(terminated, "new_tensor")
-            count = len(terminated)
-            self._counter = TensorCounter(terminated) if tensors else ArrayCounter(count, AutoresetMode.SAME_STEP)
+            apart = self.adc.counts_batches
+            if hasattr(terminated, "new_tensor"):
+                self._counter = TensorCounter(terminated, batches=apart)
+            else:
+                self._counter = ArrayCounter(len(terminated), AutoresetMode.SAME_STEP, batches=apart)
+            if self._patience is not None:
+                self._counter.protect(self._patience)
+        if self._measures and "progress" in extras:
+            self._counter.measure(extras["progress"])
         if isinstance(self._counter, TensorCounter):
             self._count_tensors(self._counter, terminated, truncated, extras)
         else:
@@ -84,7 +97,7 @@ class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
         if ended is None:
             return
         if "is_success" in extras:
-            counter.judge(np.asarray(extras["is_success"], dtype=bool)[ended])
+            counter.judge(ended, np.asarray(extras["is_success"], dtype=bool)[ended])
         if self.adc.changes_at_reset:
             self.adc.begin_episodes(ended)
 

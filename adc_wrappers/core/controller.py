@@ -9,12 +9,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .actuators import ActuatorBackend, as_numpy, check_backend_shape, check_time_step, damping_for
+from .actuators import ActuatorBackend, as_numpy, check_backend_shape, check_time_step
 from .config import CurriculumConfig
 from .curriculum import ActuatorCurriculum
 from .errors import BackendError, CurriculumError, did_you_mean
 from .readback import DeviceReadback
 from .report import CurriculumReport
+from .states import EnvState, part_of, put_array
 from .totals import EpisodeTotals
 
 __all__ = ["ApplyAt", "CurriculumController"]
@@ -69,6 +70,7 @@ class CurriculumController:
         self.last_totals = EpisodeTotals()
         self.readback = DeviceReadback(backend, _TOLERANCE)
         """Checks of gains on a device, to be read together with what else an iteration reads from it."""
+        self._listeners: list[Callable[[], None]] = []
         self.report = CurriculumReport()
         """Numbers of the present iteration; replaced when they change."""
         if training:
@@ -81,13 +83,26 @@ class CurriculumController:
         if time_step is None:
             return
         for stiffness in (self.curriculum.start_stiffness, self.curriculum.target_stiffness):
-            ratio = self.curriculum.config.damping_ratio
-            check_time_step(stiffness, self.inertia, ratio, time_step, self.backend.joint_names)
+            check_time_step(stiffness, self.damping(stiffness), self.inertia, time_step, self.backend.joint_names)
 
     @property
     def stiffness(self) -> NDArray[np.float64]:
         """K of every env and joint as last written, shape ``(num_envs, joints)``; do not change it."""
         return self._stiffness
+
+    @property
+    def counts_batches(self) -> bool:
+        """Whether a counter must keep apart which episodes ended together."""
+        return self.curriculum.config.average == "resets"
+
+    @property
+    def counts_progress(self) -> bool:
+        """Whether anything looks at the task's own progress, so that a counter must collect it."""
+        config = self.curriculum.config
+        named = config.driver == "task_progress" or (
+            config.driver == "adaptive" and config.adaptive_measure == "task_progress"
+        )
+        return named or not isinstance(config.driver, str)
 
     @property
     def changes_at_reset(self) -> bool:
@@ -142,6 +157,11 @@ class CurriculumController:
                 "an iteration cannot be closed while the target gains are pinned: leave evaluation() first."
             )
 
+    def refuse_evaluation(self, what: str) -> None:
+        """Raise inside :meth:`evaluation`, whose episodes are not those of the training."""
+        if self._evaluating:
+            raise CurriculumError(f"a state cannot be {what} while the target gains are pinned: leave evaluation().")
+
     def _judge(self, checks: list[float] | None) -> None:
         """Raise if the live gains are not what was written, by reading them or by checks made on the device."""
         if checks is None:
@@ -185,11 +205,29 @@ class CurriculumController:
 
     def load_state_dict(self, state: dict[str, Any], *, strict: bool = True) -> None:
         """Restore the curriculum and write its gains."""
-        if self._evaluating:
-            raise CurriculumError("a state cannot be loaded while the target gains are pinned: leave evaluation().")
+        self.refuse_evaluation("loaded")
         self.curriculum.load_state_dict(state, strict=strict)
         if self.training:
             self._apply_now()
+
+    def env_state(self) -> EnvState:
+        """Return the gains of every env, which a draw or the next reset may still change."""
+        return {
+            "stiffness": self._stiffness.copy(),
+            "pending": self._pending.copy(),
+            "rng": self.curriculum.state_dict()["rng"],
+        }
+
+    def load_env_state(self, state: EnvState) -> None:
+        """Give every env the gains that it had; the curriculum's own state must have been loaded before."""
+        stiffness, pending = self._stiffness.copy(), self._pending.copy()
+        put_array(stiffness, state, "stiffness")
+        put_array(pending, state, "pending")
+        if not (np.isfinite(stiffness).all() and (stiffness > 0).all()):
+            raise CurriculumError("state of the envs: expected a stiffness that is finite and positive everywhere.")
+        self.curriculum.load_random_state(part_of(state, "rng"))
+        self._write(stiffness)
+        self._pending, self._any_pending = pending, bool(pending.any())
 
     def _apply_now(self, *, read_later: bool = False) -> None:
         curriculum = self.curriculum
@@ -212,11 +250,17 @@ class CurriculumController:
             self._compare(expected_stiffness, expected_damping, _NOT_TAKEN)
         self._stiffness, self._damping = expected_stiffness, expected_damping
         self.readback.expect(expected_stiffness, expected_damping, unread=read_later)
+        for listener in self._listeners:
+            listener()
         self._refresh_report()
+
+    def on_gains(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` after every write of gains, for what must change with them."""
+        self._listeners.append(listener)
 
     def damping(self, stiffness: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the damping that belongs to ``stiffness``."""
-        return damping_for(stiffness, self.inertia, self.curriculum.config.damping_ratio)
+        return self.curriculum.config.damping_at(stiffness, self.inertia, self.backend.joint_names)
 
     def _compare(self, stiffness: NDArray[np.float64], damping: NDArray[np.float64], complaint: str) -> None:
         for name, want, live in zip(("stiffness", "damping"), (stiffness, damping), self.backend.gains(), strict=True):
@@ -242,6 +286,7 @@ class CurriculumController:
             progress=curriculum.progress,
             episode_length_ema=curriculum.length_ema,
             success_ema=curriculum.success_ema,
+            task_progress_ema=curriculum.task_progress_ema,
             iteration=curriculum.iteration,
         )
 

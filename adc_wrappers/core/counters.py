@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from .latest import LatestEpisodes
+from .states import EnvState, part_of, put_array
 from .totals import EpisodeTotals
 
 __all__ = ["ArrayCounter", "ScalarCounter", "TensorCounter"]
 
 
 class ScalarCounter:
-    """Episodes of one env, by the clock of its wrapper."""
+    """Episodes of one env, by the clock of its wrapper.
 
-    def __init__(self) -> None:
+    Args:
+        batches: Keep the mean length of every step's completed episodes.
+    """
+
+    def __init__(self, *, batches: bool = False) -> None:
+        self._batches = batches
         self._start = 0
         self._totals = EpisodeTotals()
 
@@ -28,27 +36,56 @@ class ScalarCounter:
     def complete(self, clock: int, success: bool | None) -> None:
         """Close the running episode."""
         judged = success is not None
-        self._totals += EpisodeTotals(1, clock - self._start, int(judged), int(bool(success)))
+        length = clock - self._start
+        kept = (float(length),) if self._batches else ()
+        self._totals += EpisodeTotals(1, length, int(judged), int(bool(success)), kept)
         self._start = clock
+
+    def measure(self, progress: float) -> None:
+        """Take note of the task's own progress, in [0, 1]."""
+        self._totals += EpisodeTotals(measured=1, progress_sum=float(progress))
 
     def collect(self) -> EpisodeTotals:
         """Return the totals since the last call."""
         totals, self._totals = self._totals, EpisodeTotals()
         return totals
 
+    @property
+    def protected(self) -> bool:
+        """Never: the episodes of one env follow each other, whenever they began."""
+        return False
+
+    def protect(self, patience: float) -> None:
+        """Nothing to do for one env."""
+
+    def state_dict(self) -> EnvState:
+        """Return what a checkpoint needs."""
+        return {"start": self._start, "totals": self._totals.to_list()}
+
+    def load_state_dict(self, state: EnvState) -> None:
+        """Restore it."""
+        self._start, self._totals = part_of(state, "start", int), _totals(state)
+
 
 class ArrayCounter:
     """Episodes of a batch of numpy envs, under any Gymnasium autoreset mode.
 
     Only a clock and each env's start time are kept, so a step in which nothing ends costs two small array operations.
+
+    Args:
+        num_envs: Number of envs.
+        autoreset_mode: How they are reset.
+        batches: Keep the mean length of every step's completed episodes.
     """
 
-    def __init__(self, num_envs: int, autoreset_mode: AutoresetMode) -> None:
+    def __init__(self, num_envs: int, autoreset_mode: AutoresetMode, *, batches: bool = False) -> None:
+        self._batches = batches
         self._clock = 0
         self._start = np.zeros(num_envs, dtype=np.int64)
         # Under NEXT_STEP the step after an episode's end is its reset and belongs to no episode.
         self._gap = 1 if autoreset_mode == AutoresetMode.NEXT_STEP else 0
         self._totals = EpisodeTotals()
+        self._latest: LatestEpisodes | None = None
 
     def restart(self, mask: NDArray[np.bool_] | None = None) -> None:
         """Begin new episodes in all envs, or where ``mask`` is true."""
@@ -62,17 +99,63 @@ class ArrayCounter:
         ended: NDArray[np.int64] = np.flatnonzero(done)
         lengths = self._clock - self._start[ended]
         self._start[ended] = self._clock + self._gap
-        self._totals += EpisodeTotals(len(ended), float(lengths.sum()))
+        kept = (float(lengths.mean()),) if self._batches else ()
+        self._totals += EpisodeTotals(len(ended), float(lengths.sum()), batches=kept)
+        if self._latest is not None:
+            self._latest.note(ended, lengths)
         return ended
 
-    def judge(self, successes: NDArray[np.bool_]) -> None:
-        """Add the verdicts on completed episodes."""
+    def judge(self, env_ids: NDArray[np.int64], successes: NDArray[np.bool_]) -> None:
+        """Add the verdicts on episodes that have just been completed."""
         self._totals += EpisodeTotals(judged=len(successes), successes=int(np.count_nonzero(successes)))
+        if self._latest is not None:
+            self._latest.judge(env_ids, successes)
+
+    def measure(self, progress: Any) -> None:
+        """Take note of the task's own progress in chosen envs, each in [0, 1]."""
+        values = np.asarray(progress, dtype=np.float64)
+        self._totals += EpisodeTotals(measured=values.size, progress_sum=float(values.sum()))
 
     def collect(self) -> EpisodeTotals:
-        """Return the totals since the last call."""
+        """Return the totals since the last call, or while :attr:`protected` those of each env's latest episode.
+
+        While the latest episodes are waited for, there is no progress either: all envs have begun anew.
+        """
         totals, self._totals = self._totals, EpisodeTotals()
-        return totals
+        if self._latest is None or not totals.episodes:
+            return totals if self._latest is None or self._latest.ready else EpisodeTotals()
+        latest = self._latest.totals(self._clock - self._start).as_one_batch()
+        if not self._latest.ready:
+            return latest
+        return replace(latest, measured=totals.measured, progress_sum=totals.progress_sum)
+
+    @property
+    def protected(self) -> bool:
+        """Whether totals are those of each env's latest episode."""
+        return self._latest is not None
+
+    def protect(self, patience: float) -> None:
+        """Count each env's latest episode from now on, because all envs begin anew; see :class:`LatestEpisodes`."""
+        self._latest = LatestEpisodes(len(self._start), patience)
+
+    def state_dict(self) -> EnvState:
+        """Return what a checkpoint needs."""
+        latest = None if self._latest is None else self._latest.state_dict()
+        return {
+            "clock": self._clock,
+            "start": self._start.copy(),
+            "totals": self._totals.to_list(),
+            "latest": latest,
+        }
+
+    def load_state_dict(self, state: EnvState) -> None:
+        """Restore it."""
+        self._clock, self._totals = part_of(state, "clock", int), _totals(state)
+        put_array(self._start, state, "start")
+        self._latest = None
+        if state.get("latest") is not None:
+            self._latest = LatestEpisodes(len(self._start), 0.0)
+            self._latest.load_state_dict(state["latest"])
 
 
 class TensorCounter:
@@ -85,9 +168,15 @@ class TensorCounter:
 
     _ROWS = 32
 
-    def __init__(self, like: Any) -> None:
-        """Create the counters beside the tensor ``like``, as normal tensors even under ``torch.inference_mode()``."""
+    def __init__(self, like: Any, *, batches: bool = False) -> None:
+        """Create the counters beside the tensor ``like``, as normal tensors even under ``torch.inference_mode()``.
+
+        Args:
+            like: A tensor with one number per env.
+            batches: Keep the mean length of every step's completed episodes, which costs some operations per step.
+        """
         self._torch = torch = sys.modules["torch"]
+        self._batches: list[Any] | None = [] if batches else None
         count, device = len(like), like.device
         with torch.inference_mode(False):
             self._ended = torch.zeros(self._ROWS, count, dtype=torch.bool, device=device)
@@ -96,9 +185,14 @@ class TensorCounter:
             self._times = torch.arange(1, self._ROWS + 1, dtype=torch.uint8, device=device).unsqueeze(1)
             self._start = torch.zeros(count, dtype=torch.int64, device=device)
             self._sums = torch.zeros(4, dtype=torch.int64, device=device)
+            self._progress = torch.zeros((), dtype=torch.float64, device=device)
+        self._measured = 0
         self._base = 0
         self._row = 0
         self._judged = [False] * self._ROWS
+        self._patience: float | None = None
+        self._latest: Any = None
+        self._verdicts: Any = None
 
     def restart(self) -> None:
         """Begin new episodes in all envs; running ones are not counted."""
@@ -119,6 +213,11 @@ class TensorCounter:
         self._judged[self._row - 1] = True
         self._torch.logical_and(self._rows[0][self._row - 1], success, out=self._rows[1][self._row - 1])
 
+    def measure(self, progress: Any) -> None:
+        """Take note of the task's own progress in every env, each in [0, 1]: a sum on the device."""
+        self._progress.add_(progress.sum())
+        self._measured += len(progress)
+
     def collect(self) -> EpisodeTotals:
         """Return the totals since the last call: the one read from the device."""
         return self.collect_with([])[0]
@@ -126,10 +225,56 @@ class TensorCounter:
     def collect_with(self, numbers: list[Any]) -> tuple[EpisodeTotals, list[float]]:
         """Return the totals since the last call, and further numbers on the device, in one read from it."""
         self._fold()
-        parts = [self._sums.double(), *(number.double().reshape(1) for number in numbers)]
-        episodes, length_sum, judged, successes, *values = self._torch.cat(parts).tolist()
+        sums = self._sums.double() if self._patience is None else self._latest_sums(self._patience)
+        means = self._batches or []
+        parts = [sums, self._progress.reshape(1), *(number.double().reshape(1) for number in (*means, *numbers))]
+        episodes, length_sum, judged, successes, progress, *values = self._torch.cat(parts).tolist()
+        measured = 0 if self.protected and not episodes else self._measured  # all envs have begun anew
         self._sums.zero_()
-        return EpisodeTotals(round(episodes), length_sum, round(judged), round(successes)), values
+        self._progress.zero_()
+        self._measured = 0
+        kept = tuple(mean for mean in values[: len(means)] if mean == mean)  # NaN: nothing ended in that step
+        if self._batches is not None:
+            self._batches = []
+        sums = (episodes, length_sum, judged, successes, measured, progress if measured else 0.0)
+        totals = EpisodeTotals.from_sums(sums, kept)
+        return totals.as_one_batch() if self.protected else totals, values[len(means) :]
+
+    @property
+    def protected(self) -> bool:
+        """Whether totals are those of each env's latest episode."""
+        return self._patience is not None
+
+    def protect(self, patience: float) -> None:
+        """Count each env's latest episode from now on, because all envs begin anew; see :class:`LatestEpisodes`."""
+        self._fold()
+        with self._torch.inference_mode(False):
+            self._latest = self._torch.full_like(self._start, self._torch.nan, dtype=self._torch.float64)
+            self._verdicts = self._latest.clone()
+        self._patience = patience
+
+    def _latest_sums(self, patience: float) -> Any:
+        """What :meth:`LatestEpisodes.totals` returns, on the device; zero without a completed episode."""
+        torch = self._torch
+        ages = (self._base - self._start).double()
+        lengths = torch.where(torch.isnan(self._latest) & (ages >= patience), ages, self._latest)
+        ready = (self._sums[0] > 0) & ~torch.isnan(lengths).any()
+        judged = ~torch.isnan(self._verdicts)
+        count = torch.full_like(ages[0], len(ages))
+        parts = (count, lengths.nansum(), judged.sum().double(), self._verdicts.nansum())
+        return torch.stack(parts) * ready
+
+    def _note_latest(self, rows: int, marks: Any, last: Any) -> None:
+        """Take note of the last of the episodes that each env has completed in the buffer's rows."""
+        torch = self._torch
+        newest = marks == last
+        before = torch.where(newest, 0, marks).amax(0).long()
+        begin = torch.where(before > 0, self._base + before, self._start)
+        self._latest.copy_(torch.where(last > 0, (self._base + last.long() - begin).double(), self._latest))
+        judged = torch.tensor(self._judged[:rows], device=marks.device).unsqueeze(1)
+        known = (newest & judged).any(0)
+        verdict = torch.where(known, (newest & self._won[:rows]).any(0).double(), torch.nan)
+        self._verdicts.copy_(torch.where(last > 0, verdict, self._verdicts))
 
     def _fold(self) -> None:
         """Add the rows of the buffer to the sums and begin with an empty one."""
@@ -137,7 +282,12 @@ class TensorCounter:
         if rows == 0:
             return
         ended = self._ended[:rows]
-        last = (ended.view(self._torch.uint8) * self._times[:rows]).amax(0)
+        if self._batches is not None:
+            self._batches += self._means(ended)
+        marks = ended.view(self._torch.uint8) * self._times[:rows]
+        last = marks.amax(0)
+        if self._patience is not None:
+            self._note_latest(rows, marks, last)
         any_end = last > 0
         episodes = self._torch.count_nonzero(ended)
         lengths = ((self._base + last.long() - self._start) * any_end).sum()
@@ -153,3 +303,16 @@ class TensorCounter:
             self._sums[3].add_(self._torch.count_nonzero(self._won[judged]))
         self._base += rows
         self._row = 0
+
+    def _means(self, ended: Any) -> list[Any]:
+        """Return the mean length of the episodes that ended in each row, on the device; NaN where none did."""
+        start, means = self._start, []
+        for row, done in enumerate(ended.unbind(0)):
+            now = self._base + row + 1
+            means.append(((now - start) * done).sum() / done.sum())
+            start = self._torch.where(done, now, start)
+        return means
+
+
+def _totals(state: EnvState) -> EpisodeTotals:
+    return EpisodeTotals.from_list(part_of(state, "totals", list))

@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["BackendError", "CurriculumError", "MissingExtraError", "did_you_mean"]
+__all__ = ["BackendError", "CurriculumError", "MissingExtraError", "UnknownSettingError", "did_you_mean"]
 
 
 class CurriculumError(ValueError):
     """A curriculum setting or state that cannot be used; raised before any gain is written."""
+
+
+class UnknownSettingError(CurriculumError, TypeError):
+    """A name that is no setting of a task."""
 
 
 class BackendError(RuntimeError):

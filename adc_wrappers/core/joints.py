@@ -13,7 +13,7 @@ from .errors import CurriculumError, did_you_mean
 
 __all__ = ["JointValues", "joint_count", "normalize_joint_values", "resolve_joint_values"]
 
-JointValues: TypeAlias = "float | Sequence[float] | Mapping[str, float]"
+JointValues: TypeAlias = float | Sequence[float] | Mapping[str, float]
 """A number for every joint, a sequence in joint order, or a mapping from joint name (or shell pattern) to number."""
 
 
@@ -42,7 +42,7 @@ def normalize_joint_values(field: str, values: Any) -> float | tuple[float, ...]
 def _number(field: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise CurriculumError(f"{field}: expected a number, got {value!r}.") from error
     if not np.isfinite(number):
         raise CurriculumError(f"{field}: expected a finite number, got {number}.")

@@ -58,7 +58,16 @@ class ActuatorPortMethods:
             "explicit_time_step": getattr(backend, "explicit_time_step", None),
             "num_envs": backend.num_envs,
             "config": getattr(self, "adc_config", None),
+            "action_joints": None if self._port_term() is None else self._port_term().joint_names,
         }
+
+    def _port_term(self) -> Any:
+        return getattr(getattr(self, "unwrapped", self), "action_term", None)
+
+    def adc_change_actions(self, part: str, values: NDArray[np.float64] | None) -> None:
+        """Give the action term its ``"factor"`` or its ``"noise"``, of shape ``(actions,)``."""
+        set_part = {"factor": self._port_term().set_factor, "noise": self._port_term().set_noise}[part]
+        set_part(None if values is None else np.atleast_2d(values))
 
     def adc_get_gains(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the live stiffness and damping, each of shape ``(joints,)``."""
@@ -77,6 +86,15 @@ class ActuatorPortMethods:
     @adc_gain_pair.setter
     def adc_gain_pair(self, pair: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
         self.adc_set_gains(*pair)
+
+    @property
+    def adc_action_change(self) -> tuple[str, NDArray[np.float64] | None]:
+        """Assigning calls :meth:`adc_change_actions`, in each worker with its own value; reading says nothing."""
+        return "factor", None
+
+    @adc_action_change.setter
+    def adc_action_change(self, change: tuple[str, NDArray[np.float64] | None]) -> None:
+        self.adc_change_actions(*change)
 
 
 class ActuatorPort(ActuatorPortMethods, WrapperBase, gym.utils.RecordConstructorArgs):
@@ -113,11 +131,17 @@ class ChildPorts:
         self.joint_names: tuple[str, ...] = first["joint_names"]
         self.explicit_time_step: float | None = first["explicit_time_step"]
         self.config = first["config"]
+        self.action_joints: tuple[str, ...] | None = first.get("action_joints")
+        """Joints in the order of the actions, where the children have action terms."""
         self._inertia = np.mean([description["effective_inertia"] for description in descriptions], axis=0)
 
     def effective_inertia(self) -> NDArray[np.float64]:
         """Return the mean over the children."""
         return np.asarray(self._inertia, dtype=np.float64)
+
+    def send_actions(self, part: str, rows: NDArray[np.float64] | None) -> None:
+        """Give every child's action term its row of a factor or of noise."""
+        raise NotImplementedError(f"{type(self).__name__} does not reach the action terms of its children.")
 
 
 class VectorPortBackend(ChildPorts):
@@ -151,3 +175,8 @@ class VectorPortBackend(ChildPorts):
         if env_ids is not None:
             rows.stiffness[env_ids], rows.damping[env_ids] = stiffness, damping
         self._env.set_attr("adc_gain_pair", list(zip(rows.stiffness, rows.damping, strict=True)))
+
+    def send_actions(self, part: str, rows: NDArray[np.float64] | None) -> None:
+        """Give every child's action term its row of a factor or of noise."""
+        values = [None] * self.num_envs if rows is None else list(rows)
+        self._env.set_attr("adc_action_change", [(part, value) for value in values])

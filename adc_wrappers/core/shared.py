@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Iterator, Mapping
@@ -14,11 +15,13 @@ from .controller import CurriculumController
 from .curriculum import ActuatorCurriculum
 from .errors import CurriculumError
 from .report import CurriculumReport
+from .states import EnvState, EnvStateError, part_of
 from .totals import EpisodeTotals
 
 __all__ = ["CurriculumMethods", "check_iteration_steps"]
 
 _PATIENCE = 100_000
+_LOG = logging.getLogger(__name__)
 
 
 def check_iteration_steps(iteration_steps: int | None) -> None:
@@ -45,12 +48,14 @@ class CurriculumMethods:
     _clock: int
     _due: float
     _must_reset: bool
+    _unannounced: bool
 
     def _init_curriculum(self, controller: CurriculumController, iteration_steps: int | None) -> None:
         self.adc = controller
         self._iteration_steps = iteration_steps
         self._clock = 0
         self._must_reset = True
+        self._unannounced = False
         self._schedule_closing()
 
     def _schedule_closing(self) -> None:
@@ -116,8 +121,70 @@ class CurriculumMethods:
         return self.curriculum.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
-        """Restore the curriculum's state and write its gains."""
+        """Restore the curriculum's state and write its gains.
+
+        The envs begin anew, so from now on an iteration counts the latest episode of each env, and nothing before
+        every env has completed one: short episodes end first, and the averages would dip. :meth:`load_env_state` makes
+        that needless.
+        """
         self.adc.load_state_dict(dict(state), strict=strict)
+        if self.adc.training and self.curriculum.iteration > 0:
+            self._protect()
+            self._unannounced = True
+
+    def _protect(self) -> None:
+        self._counter.protect(self.curriculum.config.length_max)
+
+    def _announce_protection(self) -> None:
+        """Say once that the averages are protected."""
+        if self._unannounced and self._counter is not None and self._counter.protected:
+            _LOG.warning(
+                "resumed without the states of the envs, which begin anew: the curriculum's averages stand still until "
+                "every env has completed an episode, and are then taken over the latest episode of each env."
+            )
+        self._unannounced = False
+
+    def env_state(self) -> EnvState | None:
+        """Return the states of the envs, their gains and the counters of their episodes, for a checkpoint.
+
+        None if the envs cannot be saved: they are not of this library, or there are other wrappers around them, whose
+        state nobody knows. Numbers, texts and numpy arrays: see :mod:`adc_wrappers.core.states`.
+        """
+        self.adc.refuse_evaluation("taken")
+        inner = self._inner_state()
+        if inner is None:
+            return None
+        return {
+            "env": inner,
+            "gains": self.adc.env_state(),
+            "counter": self._counter.state_dict(),
+            "steps_to_closing": None if math.isinf(self._due) else self._due - self._clock,
+            "clock": self._clock,
+            "must_reset": self._must_reset,
+        }
+
+    def load_env_state(self, state: EnvState) -> None:
+        """Restore what :meth:`env_state` returned; call it after :meth:`load_state_dict`. No reset is needed then."""
+        self.adc.refuse_evaluation("loaded")
+        self._load_inner_state(part_of(state, "env", (dict, list)))
+        self.adc.load_env_state(part_of(state, "gains"))
+        self._counter.load_state_dict(part_of(state, "counter"))
+        self._clock = part_of(state, "clock", int)
+        remaining = state.get("steps_to_closing")
+        self._due = math.inf if remaining is None else self._clock + part_of(state, "steps_to_closing", int)
+        self._must_reset = part_of(state, "must_reset", bool)
+        self._unannounced = False
+
+    def _inner_state(self) -> Any:
+        """State of the envs; an env inside another wrapper is not asked."""
+        save: Any = getattr(getattr(self, "env", None), "env_state", None)
+        return None if save is None else save()
+
+    def _load_inner_state(self, state: Any) -> None:
+        load: Any = getattr(getattr(self, "env", None), "load_env_state", None)
+        if load is None:
+            raise EnvStateError(f"{self} cannot be put into a saved state: its env has no load_env_state().")
+        load(state)
 
     def adc_settings(self) -> dict[str, Any]:
         """Return what a curriculum elsewhere must know: settings, joints, and whether this wrapper moves by itself."""
@@ -130,6 +197,7 @@ class CurriculumMethods:
 
     def adc_collect(self) -> EpisodeTotals:
         """Return the episodes completed since the last call."""
+        self._announce_protection()
         totals: EpisodeTotals = self._counter.collect() if self._counter is not None else EpisodeTotals()
         return totals
 

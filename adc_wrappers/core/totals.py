@@ -1,15 +1,17 @@
-"""What one iteration's completed episodes add up to."""
+"""What one iteration's completed episodes, and its steps, add up to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from .errors import CurriculumError
 
 __all__ = ["EpisodeTotals"]
+
+_SUMS = 6
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,15 @@ class EpisodeTotals:
     successes: int = 0
     """Number of those that succeeded."""
 
+    batches: tuple[float, ...] = field(default=(), compare=False)
+    """Mean length of the episodes that ended in the same step, step by step; kept for ``average="resets"`` only."""
+
+    measured: int = 0
+    """How often a task's progress was reported: once per step and env, or once per episode."""
+
+    progress_sum: float = 0.0
+    """Sum of the reported task progress, each in [0, 1]."""
+
     @classmethod
     def from_lengths(cls, lengths: Iterable[float], successes: Iterable[bool] | None = None) -> EpisodeTotals:
         """Build totals from single episodes.
@@ -42,7 +53,35 @@ class EpisodeTotals:
         if array.ndim != 1 or not np.isfinite(array).all() or (array < 0).any():
             raise CurriculumError(f"expected episode lengths that are finite and not negative, got {array.tolist()}.")
         won = [bool(value) for value in successes] if successes is not None else []
-        return cls(len(array), float(array.sum()), len(won), sum(won))
+        batches = (float(array.mean()),) if len(array) else ()
+        return cls(len(array), float(array.sum()), len(won), sum(won), batches)
+
+    @property
+    def sums(self) -> tuple[float, ...]:
+        """The six sums, which workers and ranks may add up one by one."""
+        return (self.episodes, self.length_sum, self.judged, self.successes, self.measured, self.progress_sum)
+
+    @classmethod
+    def from_sums(cls, sums: Sequence[float], batches: tuple[float, ...] = ()) -> EpisodeTotals:
+        """Build totals from :attr:`sums`."""
+        episodes, length_sum, judged, successes, measured, progress_sum = sums
+        return cls(round(episodes), length_sum, round(judged), round(successes), batches, round(measured), progress_sum)
+
+    def to_list(self) -> list[float]:
+        """Return the six sums, and the batches if they are kept, for a checkpoint."""
+        return [*self.sums, *self.batches]
+
+    @classmethod
+    def from_list(cls, numbers: list[float]) -> EpisodeTotals:
+        """Build the totals that :meth:`to_list` wrote."""
+        good = len(numbers) >= _SUMS and all(isinstance(n, (int, float)) and 0 <= n < np.inf for n in numbers)
+        if not good:
+            raise CurriculumError(f"episode totals: expected {_SUMS} numbers that are not negative, got {numbers}.")
+        return cls.from_sums([float(n) for n in numbers[:_SUMS]], tuple(float(mean) for mean in numbers[_SUMS:]))
+
+    def as_one_batch(self) -> EpisodeTotals:
+        """Return the same totals as if all episodes had ended together."""
+        return replace(self, batches=(self.mean_length,) if self.episodes else ())
 
     def __add__(self, other: EpisodeTotals) -> EpisodeTotals:
         return EpisodeTotals(
@@ -50,6 +89,9 @@ class EpisodeTotals:
             self.length_sum + other.length_sum,
             self.judged + other.judged,
             self.successes + other.successes,
+            self.batches + other.batches,
+            self.measured + other.measured,
+            self.progress_sum + other.progress_sum,
         )
 
     @property
@@ -61,3 +103,8 @@ class EpisodeTotals:
     def success_rate(self) -> float:
         """Share of the judged episodes that succeeded; NaN if none was judged."""
         return self.successes / self.judged if self.judged else float("nan")
+
+    @property
+    def mean_progress(self) -> float:
+        """Mean of the reported task progress; NaN if none was."""
+        return self.progress_sum / self.measured if self.measured else float("nan")

@@ -85,7 +85,8 @@ class ActuatorCurriculumVectorWrapper(CurriculumMethods, VectorWrapperBase, gym.
         )
         self._init_curriculum(controller, iteration_steps)
         self._mode = mode
-        self._counter = ArrayCounter(env.num_envs, mode)
+        self._measures = controller.counts_progress
+        self._counter = ArrayCounter(env.num_envs, mode, batches=controller.counts_batches)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -111,16 +112,29 @@ class ActuatorCurriculumVectorWrapper(CurriculumMethods, VectorWrapperBase, gym.
             ended = self._counter.step(result[2] | result[3])
             if ended is not None:
                 self._end_episodes(ended, result[4])
+            if self._measures:
+                self._measure(ended, result[4])
             if self._clock >= self._due:
                 self._close_iteration()
         result[4]["adc"] = self.adc.report
         return result
 
+    def _measure(self, ended: NDArray[np.int64] | None, infos: dict[str, Any]) -> None:
+        """Take note of the task's own progress, of every step or of the episodes that ended."""
+        if "progress" in infos:
+            known = infos.get("_progress")
+            values = np.asarray(infos["progress"], dtype=np.float64)
+            self._counter.measure(values if known is None else values[np.asarray(known, dtype=bool)])
+        elif ended is not None and "progress" in infos.get("final_info", {}):
+            final = infos["final_info"]
+            known = np.asarray(final.get("_progress", np.ones(self.num_envs, dtype=bool)), dtype=bool)[ended]
+            self._counter.measure(np.asarray(final["progress"], dtype=np.float64)[ended[known]])
+
     def _end_episodes(self, ended: NDArray[np.int64], infos: dict[str, Any]) -> None:
         final = infos.get("final_info", infos) if self._mode == AutoresetMode.SAME_STEP else infos
         if "is_success" in final:
             known = np.asarray(final.get("_is_success", np.ones(self.num_envs, dtype=bool)), dtype=bool)[ended]
-            self._counter.judge(np.asarray(final["is_success"], dtype=bool)[ended[known]])
+            self._counter.judge(ended[known], np.asarray(final["is_success"], dtype=bool)[ended[known]])
         if self._mode != AutoresetMode.DISABLED and self.adc.changes_at_reset:
             self.adc.begin_episodes(ended)
 

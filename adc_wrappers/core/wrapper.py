@@ -100,11 +100,12 @@ class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.Record
             curriculum = env.get_wrapper_attr("adc_config") if env.has_wrapper_attr("adc_config") else None
         controller = CurriculumController(found, curriculum, apply_at=apply_at, training=training, combine=combine)
         self._init_curriculum(controller, iteration_steps)
+        self._measures = controller.counts_progress
         self._counter: Any = None
         self._init_counter()
 
     def _init_counter(self) -> None:
-        self._counter = ScalarCounter()
+        self._counter = ScalarCounter(batches=self.adc.counts_batches)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the env; a running episode is not counted."""
@@ -124,6 +125,8 @@ class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.Record
         self._clock += 1
         if (terminated or truncated) and self.adc.training:
             self._counter.complete(self._clock, info.get("is_success"))
+        if self._measures and self.adc.training and "progress" in info:
+            self._counter.measure(info["progress"])
         if self._clock >= self._due:
             self._close_iteration()
         info["adc"] = self.adc.report

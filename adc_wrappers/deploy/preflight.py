@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from adc_wrappers.backends.spot.agreement import GRAVITY_TOLERANCE
-
-from .running import check_deployment
+from adc_wrappers.backends.spot.agreement import GRAVITY_TOLERANCE, LARGEST_TILT
+from adc_wrappers.envs.fit import env_differences
 
 __all__ = ["PreflightItem", "PreflightReport", "preflight"]
 
@@ -84,28 +83,52 @@ def _identity(session: Any) -> list[PreflightItem]:
 
 
 def _condition(backend: Any, session: Any, health: Any) -> list[PreflightItem]:
-    least = backend.guard.limits.battery
-    battery = health.battery
-    charge = "not reported" if battery is None else f"{battery:.0f} % (at least {least:g} %)"
+    limits = backend.guard.limits
+    problem = health.problem(limits, driving=False)
+    unknown = [f"{name}: unknown" for name in health.estop_unknown]
+    stops = ", ".join((*health.estopped, *unknown)) or "released"
     return [
         PreflightItem(name="licence", value=str(backend.settings.licence), ok=session.licensed()),
         PreflightItem(name="joints", value=f"{len(health.joints)}", ok=not health.has_arm),
-        PreflightItem(name="E-stop", value=", ".join(health.estopped) or "released", ok=not health.estopped),
+        PreflightItem(name="E-stop", value=stops, ok=not health.estopped and not unknown),
         PreflightItem(name="faults", value="; ".join(health.faults) or "none", ok=not health.faults),
+        PreflightItem(name="warnings", value="; ".join(health.warnings) or "none", ok=None),
         PreflightItem(name="motor power", value=health.motor_power, ok=None),
-        PreflightItem(name="battery", value=charge, ok=battery is None or battery >= least),
-    ]
+        _measured("battery", health.battery, "%", limits.battery, least=True),
+        _measured("battery's temperature", health.battery_temperature, "°C", limits.battery_temperature),
+        _measured(
+            "hottest motor", health.hottest_motor and health.hottest_motor[1], "°C", limits.motor_temperature,
+            where=health.hottest_motor[0] if health.hottest_motor else "",
+        ),
+        PreflightItem(name="may be driven", value="yes" if problem is None else problem[1], ok=problem is None),
+    ]  # fmt: skip
+
+
+def _measured(
+    name: str, value: float | None, unit: str, limit: float | None, *, least: bool = False, where: str = ""
+) -> PreflightItem:
+    """Return the line of a reading; a missing one speaks against driving unless nobody asks for it."""
+    if value is None:
+        return PreflightItem(name=name, value="not reported", ok=None if limit is None else False)
+    shown = f"{where} {value:.0f} {unit}".strip()
+    if limit is None:
+        return PreflightItem(name=name, value=f"{shown} (no limit)", ok=None)
+    good = value >= limit if least else value <= limit
+    return PreflightItem(name=name, value=f"{shown} (at {'least' if least else 'most'} {limit:g} {unit})", ok=good)
 
 
 def _links(backend: Any, session: Any) -> list[PreflightItem]:
     backend.watch(_WATCH_SECONDS)
-    angle = backend.gravity_disagreement()
+    angle, tilt = backend.gravity_disagreement(), backend.tilt()
     agreed = None if math.isnan(angle) or angle > GRAVITY_TOLERANCE else True
     more = "" if agreed else "; judged when it stands"
     shown = "no inertial sensor" if math.isnan(angle) else f"{angle:.1f}° (at most {GRAVITY_TOLERANCE:g}°{more})"
     items = [
         PreflightItem(name="time sync", value=f"robot's clock ahead by {session.clock_skew():.3f} s", ok=True),
         PreflightItem(name="gravity: odometry against inertial sensor", value=shown, ok=agreed),
+        PreflightItem(
+            name="upright", value=f"tilted by {tilt:.0f}° (at most {LARGEST_TILT:g}°)", ok=tilt <= LARGEST_TILT
+        ),
     ]
     if backend.settings.clock == "realtime":
         before, begin = backend.receiver.count, time.monotonic()
@@ -118,7 +141,7 @@ def _links(backend: Any, session: Any) -> list[PreflightItem]:
 
 def _policy_items(env: Any, backend: Any, policy: Any) -> list[PreflightItem]:
     metadata, gains = policy.metadata, backend.gains()
-    differences = check_deployment(env.unwrapped, policy)
+    differences = env_differences(policy, env, gains=False).values()  # those of a robot are commanded: below
     known = metadata.commanded_stiffness is not None
     if known:
         same = np.allclose(metadata.commanded_stiffness, gains.stiffness[0]) and np.allclose(

@@ -38,8 +38,8 @@ class TrialRecorder:
     Args:
         folder: Where to write; made, must not hold a trial yet.
         joints: Joint names in order.
-        stiffness: Commanded gains, by joint in order.
-        damping: Commanded gains.
+        stiffness: Commanded gains, by joint in order; None if there was no robot to command.
+        damping: Commanded gains, likewise.
         source: What the states come from, such as ``"practice robot"``.
         metadata: What ``trial.json`` shall say beside outcome and events.
     """
@@ -49,8 +49,8 @@ class TrialRecorder:
         folder: Path,
         *,
         joints: Sequence[str],
-        stiffness: Sequence[float],
-        damping: Sequence[float],
+        stiffness: Sequence[float] | None,
+        damping: Sequence[float] | None,
         source: str,
         metadata: Mapping[str, Any],
     ) -> None:
@@ -65,7 +65,9 @@ class TrialRecorder:
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "source": source,
             "joints": list(joints),
-            "commanded": {
+            "commanded": None
+            if stiffness is None or damping is None
+            else {
                 "stiffness": dict(zip(joints, map(float, stiffness), strict=True)),
                 "damping": dict(zip(joints, map(float, damping), strict=True)),
             },
@@ -73,7 +75,7 @@ class TrialRecorder:
         }
         self._lock = threading.Lock()
         self._targets: OrderedDict[int, NDArray[np.float64]] = OrderedDict()
-        self._policy_drives = False
+        self._policy_drives = self._closed = False
         self.events: list[dict[str, Any]] = []
         """Everything that happened, with the host's time since the beginning, s."""
         self._begin = time.monotonic()
@@ -89,7 +91,9 @@ class TrialRecorder:
         self._write_metadata({"outcome": None})
 
     def state(self, sample: Any, targets: NDArray[np.float64] | None) -> None:
-        """Take note of a state message."""
+        """Take note of a state message; not after the trial was closed."""
+        if self._closed:
+            return
         with self._lock:
             acknowledged = self._targets.get(sample.echo) if self._policy_drives else None
         motion = [*sample.position.tolist(), *sample.velocity.tolist()]
@@ -126,11 +130,14 @@ class TrialRecorder:
         self._tables.write("steps", [values[name] for name in self._step_columns])
 
     def close(self, outcome: Mapping[str, Any] | None) -> Path:
-        """Write everything and return the path of ``trial.json``; without an outcome the trial was not finished.
+        """Write everything and return the path of ``trial.json``; without an outcome the program died in it.
+
+        It may be called again with more: an outcome that knows the motors off, and the events until then.
 
         Raises:
             OSError: A table could not be written to its end; the rest is there.
         """
+        self._closed = True
         try:
             self._tables.close()
         finally:

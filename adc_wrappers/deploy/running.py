@@ -4,74 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from adc_wrappers.envs.deployment import Deployment
 
+from .outcomes import TrialBook, TrialOutcome
 from .recorder import TrialRecorder
 
-__all__ = ["PushWatch", "TrialOutcome", "check_deployment", "percentiles", "run_trial"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialOutcome:
-    """How a trial went."""
-
-    success: bool
-    """Whether the task's success predicate held at the end of the time."""
-
-    steps: int
-    seconds: float
-    """Policy time."""
-
-    terminated: bool
-    mode: str
-    """``success``, a failure mode of the task, or ``guard: …``."""
-
-    time_to_stance: float | None
-    """Seconds until the stance was first held for a moment; None if never."""
-
-    stance_seconds: float
-    """Seconds in the stance, all in all."""
-
-    longest_hold: float
-    """Longest time in the stance without a break, s."""
-
-    attempts: int
-    """How often the stance was reached."""
-
-    return_: float
-    guard: dict[str, Any] | None = None
-    """Why the guard ended it."""
-
-    timing: dict[str, float] = field(default_factory=dict)
-    """Percentiles of the period, of the policy's own time and of the streams' delays, ms, on the host's clock."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for ``trial.json``."""
-        values = asdict(self)
-        values["return"] = values.pop("return_")
-        return values
-
-
-def check_deployment(env: Any, policy: Any) -> list[str]:
-    """Return in what an env differs from what a policy file says it needs; nothing if they agree."""
-    wanted, found = policy.metadata, env.task.deployment()
-    names = ("joint_names", "nominal_pose", "action_scale", "action_limit", "policy_step", "observation")
-    return [
-        f"{name}: the policy needs {getattr(wanted, name)}, the env has {getattr(found, name)}"
-        for name in names
-        if not _same(getattr(wanted, name), getattr(found, name))
-    ]
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, tuple) and a and isinstance(a[0], float):
-        return bool(np.allclose(a, b, rtol=1e-9))
-    return bool(np.isclose(a, b, rtol=1e-9)) if isinstance(a, float) else bool(a == b)
+__all__ = ["PushWatch", "TrialRun", "run_trial"]
 
 
 def run_trial(
@@ -84,7 +27,7 @@ def run_trial(
     on_step: Callable[[int, dict[str, Any]], None] | None = None,
     go_on: bool = False,
 ) -> TrialOutcome:
-    """Run one episode, and record it.
+    """Run one episode, and record it; see :class:`TrialRun`.
 
     Args:
         env: A single env of a stand, in simulation or on a robot.
@@ -93,39 +36,92 @@ def run_trial(
         steps: Stop after so many; by default the task's time limit.
         recorder: Told of every step.
         on_step: Told of the number of steps and ``info`` after each.
+        go_on: Begin anew where the task ends an episode.
+    """
+    return TrialRun(env, policy, recorder=recorder, on_step=on_step, go_on=go_on).run(seed=seed, steps=steps)
+
+
+class TrialRun:
+    """One episode, step by step; wherever it breaks off, it can say how far it came.
+
+    Args:
+        env: A single env of a stand, in simulation or on a robot.
+        policy: From an observation to an action.
+        recorder: Told of every step.
+        on_step: Told of the number of steps and ``info`` after each.
         go_on: Begin anew where the task ends an episode, as in shadow mode, where the policy drives nothing and the
             robot may be lying on the ground.
     """
-    task = env.unwrapped.task
-    monitor = task.episode_monitor()
-    observation, _ = env.reset(seed=seed)
-    monitor.begin(np.zeros(1, dtype=np.int64))
-    book = _Book(task.policy_step, round(0.1 / task.policy_step))
-    terminated = truncated = False
-    info: dict[str, Any] = {}
-    limit = task.time_limit if steps is None else min(steps, task.time_limit)
-    while not terminated and not truncated and book.steps < limit:
+
+    def __init__(
+        self,
+        env: Any,
+        policy: Callable[[Any], Any],
+        *,
+        recorder: TrialRecorder | None = None,
+        on_step: Callable[[int, dict[str, Any]], None] | None = None,
+        go_on: bool = False,
+    ) -> None:
+        self._env, self._policy, self._recorder, self._on_step, self._go_on = env, policy, recorder, on_step, go_on
+        self._task = env.unwrapped.task
+        self._monitor = self._task.episode_monitor()
+        self._book = TrialBook(self._task.policy_step, round(0.1 / self._task.policy_step))
+        self._terminated = self._truncated = False
+        self.handed_over = False
+        """Whether the env was reset: on a robot, whether the take-over succeeded."""
+
+    def run(self, *, seed: int, steps: int | None = None) -> TrialOutcome:
+        """Run it, and return how it went.
+
+        Args:
+            seed: Of the reset.
+            steps: Stop after so many; by default the task's time limit.
+        """
+        task, book = self._task, self._book
+        observation, _ = self._env.reset(seed=seed)
+        self._monitor.begin(np.zeros(1, dtype=np.int64))
+        self.handed_over = True
+        info: dict[str, Any] = {}
+        limit = task.time_limit if steps is None else min(steps, task.time_limit)
+        while not self._terminated and not self._truncated and book.steps < limit:
+            observation, info = self._step(observation)
+        finished = not self._terminated and not self._truncated
+        success = bool(info.get("is_success", False)) or (finished and book.hold_now >= task.hold_steps)
+        guard = info.get("guard")
+        mode = _mode(success, guard, lambda: self._monitor.failure(0, terminated=self._terminated))
+        ended = "guard" if guard is not None else "task" if self._terminated else "time"
+        return book.outcome(success, self._terminated, mode, guard, self._attempts(), ended)
+
+    def _step(self, seen: Any) -> tuple[Any, dict[str, Any]]:
         asked = time.monotonic()
-        action = policy(observation)
-        answered = time.monotonic()
-        seen = observation
-        observation, reward, terminated, truncated, info = env.step(action)
-        monitor.step()
-        book.note(info["holds"], float(reward), answered - asked)
-        if recorder is not None:
-            recorder.step(_row(book, task.deployment(), seen, action, reward, info, answered - asked))
-        if on_step is not None:
-            on_step(book.steps, info)
-        if go_on and terminated:
-            observation, _ = env.reset()
-            terminated = False
-    success = bool(info.get("is_success", False)) or (
-        not terminated and not truncated and book.hold_now >= task.hold_steps
-    )
-    guard = info.get("guard")
-    mode = _mode(success, guard, lambda: monitor.failure(0, terminated=terminated))
-    numbers = monitor.numbers(0)
-    return book.outcome(success, terminated, mode, guard, int(numbers.get("attempts", 0)))
+        action = self._policy(seen)
+        inference = time.monotonic() - asked
+        observation, reward, self._terminated, self._truncated, info = self._env.step(action)
+        self._monitor.step()
+        self._book.note(info["holds"], float(reward), inference)
+        if self._recorder is not None:
+            self._recorder.step(_row(self._book, self._task.deployment(), seen, action, reward, info, inference))
+        if self._on_step is not None:
+            self._on_step(self._book.steps, info)
+        if self._go_on and self._terminated:
+            observation, _ = self._env.reset()
+            self._terminated = False
+        return observation, info
+
+    def broken_off(self, ended: str, mode: str, reason: str, guard: dict[str, Any] | None = None) -> TrialOutcome:
+        """Return how far it came before something ended it; no success, whatever it was doing.
+
+        Args:
+            ended: Of :data:`ENDINGS`.
+            mode: In short.
+            reason: In words.
+            guard: The breach, if it was one.
+        """
+        attempts = self._attempts() if self.handed_over else 0
+        return replace(self._book.outcome(False, True, mode, guard, attempts, ended), reason=reason)
+
+    def _attempts(self) -> int:
+        return int(self._monitor.numbers(0).get("attempts", 0))
 
 
 def _mode(success: bool, guard: dict[str, Any] | None, failure: Callable[[], str]) -> str:
@@ -167,58 +163,8 @@ class PushWatch:
         self._recorder.event("push recovered", {"recovered": recovered})
 
 
-class _Book:
-    """Counts of a running trial."""
-
-    def __init__(self, policy_step: float, moment: int) -> None:
-        self._policy_step, self._moment = policy_step, moment
-        self.steps = 0
-        self.hold_now = 0
-        self._held = self._longest = 0
-        self._first: int | None = None
-        self._return = 0.0
-        self._last = time.monotonic()
-        self.period = 0.0
-        self._periods: list[float] = []
-        self._inference: list[float] = []
-
-    def note(self, holds: bool, reward: float, inference: float) -> None:
-        now = time.monotonic()
-        self.period, self._last = now - self._last, now
-        self._periods.append(self.period)
-        self._inference.append(inference)
-        self.steps += 1
-        self._return += reward
-        self._held += holds
-        self.hold_now = self.hold_now + 1 if holds else 0
-        self._longest = max(self._longest, self.hold_now)
-        if self._first is None and self.hold_now >= self._moment:
-            self._first = self.steps - self.hold_now + 1
-
-    def outcome(
-        self, success: bool, terminated: bool, mode: str, guard: dict[str, Any] | None, attempts: int
-    ) -> TrialOutcome:
-        seconds = self._policy_step
-        return TrialOutcome(
-            success=success, steps=self.steps, seconds=round(self.steps * seconds, 4), terminated=terminated, mode=mode,
-            time_to_stance=None if self._first is None else round(self._first * seconds, 4),
-            stance_seconds=round(self._held * seconds, 4), longest_hold=round(self._longest * seconds, 4),
-            attempts=attempts, return_=self._return, guard=guard,
-            timing={**percentiles("period", self._periods[1:]), **percentiles("inference", self._inference)},
-        )  # fmt: skip
-
-
-def percentiles(name: str, values: list[float]) -> dict[str, float]:
-    """Return p50, p95, p99 and the largest of some seconds, ms, as ``name_p50_ms`` and so on; nothing of nothing."""
-    if not values:
-        return {}
-    ends = (50, 95, 99, 100)
-    found = np.percentile(np.array(values) * 1e3, ends)
-    return {f"{name}_p{end}_ms": round(float(value), 4) for end, value in zip(ends, found, strict=True)}
-
-
 def _row(
-    book: _Book, deployment: Deployment, observation: Any, action: Any, reward: float, info: dict[str, Any],
+    book: TrialBook, deployment: Deployment, observation: Any, action: Any, reward: float, info: dict[str, Any],
     inference: float,
 ) -> dict[str, Any]:  # fmt: skip
     joints = deployment.joint_names

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adc_wrappers.core.reading import check_fields, read_object
 from adc_wrappers.runs.evaluation import wilson_interval
 
+from .outcomes import not_begun
 from .recorder import FORMAT
 
 __all__ = ["Trial", "TrialError", "find_trials", "read_trial", "summarize"]
@@ -25,7 +26,7 @@ _BOOTSTRAP = 2000
 
 
 class TrialError(ValueError):
-    """A folder that is no trial, or one that was not finished."""
+    """A folder that is no trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,26 +41,63 @@ class Trial:
     outcome: dict[str, Any]
     events: tuple[dict[str, Any], ...]
 
+    @property
+    def group(self) -> str:
+        """What it may be compared with: trials of the same source, clock and limits."""
+        clock, limits = self.metadata.get("clock"), self.metadata.get("limits")
+        if clock is None:
+            return self.source
+        return f"{self.source}, {clock}, {'limits not named' if limits is None else f'{limits} limits'}"
+
+    @property
+    def driven(self) -> bool:
+        """Whether the policy acted."""
+        return bool(self.outcome["steps"] > 0)
+
 
 def read_trial(folder: Path) -> Trial:
-    """Read the metadata of a trial.
+    """Read the metadata of a trial; one without an outcome is of a program that died in it.
 
     Raises:
-        TrialError: The folder holds none, or one that was not finished.
+        TrialError: The folder holds none.
     """
     path = folder / "trial.json"
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TrialError(f"{folder} holds no trial: {path.name} cannot be read ({error.strerror}).") from error
-    except ValueError as error:
-        raise TrialError(f"{path} is not JSON ({error}).") from error
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
+    if not path.is_file():
+        raise TrialError(f"{folder} holds no trial: there is no {path.name}.")
+    values = read_object(path, TrialError)
+    if values.get("format") != FORMAT:
         raise TrialError(f"{path}: expected the format {FORMAT!r}; it was not written by `adc deploy`.")
-    if not values.get("outcome"):
-        raise TrialError(f"{folder}: the trial was not finished; its tables hold what was recorded until then.")
+    check_fields(_TrialKinds, values, str(path), TrialError, more=True)
     events = tuple(values.pop("events", ()))
-    return Trial(folder=folder, source=values["source"], outcome=values.pop("outcome"), events=events, metadata=values)
+    outcome = values.pop("outcome", None) or not_begun("died", "died", "the program ended without a word").to_dict()
+    check_fields(_OutcomeKinds, outcome, f"{path}, outcome", TrialError, more=True)
+    return Trial(folder=folder, source=values["source"], outcome=outcome, events=events, metadata=values)
+
+
+@dataclass
+class _TrialKinds:
+    """Kinds of what ``trial.json`` holds."""
+
+    source: str
+    outcome: dict[str, Any] | None = None
+    clock: str | None = None
+    limits: str | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class _OutcomeKinds:
+    """Kinds of what :func:`summarize` reads of an outcome."""
+
+    success: bool
+    steps: int
+    mode: str
+    time_to_stance: float | None
+    longest_hold: float
+    attempts: int
+    timing: dict[str, float]
+    ended: str | None = None
+    motors: str | None = None
 
 
 def find_trials(folders: Iterable[Path]) -> tuple[list[Trial], list[str]]:
@@ -79,7 +117,7 @@ def find_trials(folders: Iterable[Path]) -> tuple[list[Trial], list[str]]:
 
 
 def summarize(trials: Sequence[Trial], *, seed: int = 0) -> dict[str, Any]:
-    """Return the statistics of trials of one kind.
+    """Return the statistics of trials of one kind: success is of all of them, times are of those that were driven.
 
     Rates have Wilson intervals, times the mean with a bootstrap interval, both at 95 %; trials are taken for
     independent.
@@ -91,17 +129,23 @@ def summarize(trials: Sequence[Trial], *, seed: int = 0) -> dict[str, Any]:
     if not trials:
         raise TrialError("expected at least one trial.")
     outcomes = [trial.outcome for trial in trials]
+    driven = [trial.outcome for trial in trials if trial.driven]
+    succeeded = sum(outcome["success"] for outcome in outcomes)
     reached = [outcome["time_to_stance"] for outcome in outcomes if outcome["time_to_stance"] is not None]
     recovered, pushes = _recoveries(trials)
     return {
         "trials": len(trials),
-        "success": _rate(sum(outcome["success"] for outcome in outcomes), len(trials)),
+        "driven": _rate(len(driven), len(trials)),
+        "success": _rate(succeeded, len(trials)),
+        "success_driven": _rate(succeeded, len(driven)) if driven else None,
         "transition": _rate(len(reached), len(trials)),
         "time_to_stance": _mean(reached, seed),
-        "longest_hold": _mean([outcome["longest_hold"] for outcome in outcomes], seed),
-        "retries": _mean([max(0, outcome["attempts"] - 1) for outcome in outcomes], seed),
+        "longest_hold": _mean([outcome["longest_hold"] for outcome in driven], seed),
+        "retries": _mean([max(0, outcome["attempts"] - 1) for outcome in driven], seed),
         "pushes_recovered": _rate(recovered, pushes) if pushes else None,
+        "ended": dict(Counter(outcome.get("ended", "not recorded") for outcome in outcomes).most_common()),
         "modes": dict(Counter(outcome["mode"] for outcome in outcomes).most_common()),
+        "motors": dict(Counter(outcome.get("motors") or "not recorded" for outcome in outcomes).most_common()),
         "timing": _timing(outcomes),
     }
 
@@ -131,7 +175,7 @@ def _recoveries(trials: Sequence[Trial]) -> tuple[int, int]:
     recovered = pushes = 0
     for trial in trials:
         for event in trial.events:
-            if event["event"] == "push recovered":
-                recovered += bool(event["recovered"])
+            if event.get("event") == "push recovered":
+                recovered += bool(event.get("recovered"))
                 pushes += 1
     return recovered, pushes

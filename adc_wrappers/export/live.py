@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.vector import VectorActionWrapper, VectorObservationWrapper
 from numpy.typing import NDArray
 
-from adc_wrappers.core import ActionScaleCoupling
 from adc_wrappers.core.actuators import to_numpy
 from adc_wrappers.core.controller import CurriculumController
+from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.deployment import Deployment
+from adc_wrappers.envs.fit import find_task_of, layers, translates
 
 from .errors import ExportError
 
@@ -22,22 +20,10 @@ __all__ = ["find_controller", "find_deployment", "read_target_gains"]
 _TOLERANCE = 1e-4
 """Relative difference that a backend's own precision may make; as the curriculum's own comparison."""
 
-_TRANSLATORS = (gym.ObservationWrapper, gym.ActionWrapper, VectorObservationWrapper, VectorActionWrapper)
-_TRANSLATOR_NAMES = ("VecNormalize", "VecFrameStack", "NormalizeObservation", "FrameStackObservation")
-
-
-def _layers(env: Any) -> Iterator[Any]:
-    """Yield an env and everything that it is wrapped around, outermost first."""
-    layer = env
-    while layer is not None:
-        yield layer
-        inner = vars(layer)
-        layer = inner.get("venv") or inner.get("env")
-
 
 def find_controller(env: Any) -> CurriculumController:
     """Return the controller of the curriculum inside ``env``."""
-    for layer in _layers(env):
+    for layer in layers(env):
         controller = vars(layer).get("adc")
         if isinstance(controller, CurriculumController):
             return controller
@@ -76,26 +62,16 @@ def find_deployment(env: Any) -> Deployment:
     Raises:
         ExportError: There is no task of this library inside, or a wrapper changes observations or actions.
     """
-    for layer in _layers(env):
-        if _translates(layer):
+    for layer in layers(env):
+        if translates(layer):
             raise ExportError(
                 f"{type(layer).__name__} changes what the policy sees or does, and a policy file has only the network. "
                 "Put that change into the module and export with an env without the wrapper, or say with deployment= "
                 "what the module's numbers are."
             )
-    *_, base = _layers(env)
-    children = vars(base).get("envs")
-    task = getattr(getattr(children[0], "unwrapped", None) if children else base, "task", None)
-    if task is None:
-        raise ExportError(
-            f"{type(base).__name__} is no task of this library, so joints, pose, scale and rates are not known. Pass "
-            "deployment= (adc_wrappers.envs.Deployment)."
-        )
+    try:
+        task = find_task_of(env)
+    except BackendError as error:
+        raise ExportError(f"{error} Pass deployment= (adc_wrappers.envs.Deployment).") from error
     found: Deployment = task.deployment()
     return found
-
-
-def _translates(layer: Any) -> bool:
-    if isinstance(layer, ActionScaleCoupling):  # does nothing at the target gains
-        return False
-    return isinstance(layer, _TRANSLATORS) or type(layer).__name__ in _TRANSLATOR_NAMES

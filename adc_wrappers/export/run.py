@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,10 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper
 from adc_wrappers.core.joints import JointValues
+from adc_wrappers.core.reading import read_object
+from adc_wrappers.envs.fit import check_env
 from adc_wrappers.envs.registry import make_env
-from adc_wrappers.runs import RunFolder
+from adc_wrappers.runs import RunFolder, RunFolderError
 from adc_wrappers.training import TrainedPolicy, load_trained
 
 from .policy import ExportReport, export_policy
@@ -46,6 +47,7 @@ def export_run(
     env = make_env(config.task, backend=config.backend, num_envs=_ENVS, **config.settings)
     try:
         pinned = ActuatorCurriculumVectorWrapper(env, config.curriculum, training=False)
+        check_env(trained, pinned)
         return export_policy(
             trained.module,
             pinned,
@@ -76,4 +78,5 @@ def _record(policy: TrainedPolicy, env: Any) -> NDArray[np.float32]:
 def _commit(folder: RunFolder) -> str | None:
     """Return the commit that the run was started from, if it is known."""
     file = folder.path / "versions.json"
-    return json.loads(file.read_text()).get("commit") if file.exists() else None
+    commit = read_object(file, RunFolderError).get("commit") if file.exists() else None
+    return None if commit is None else str(commit)

@@ -3,6 +3,8 @@
 Needs numpy, onnx and onnxruntime; torch only to write them (:mod:`adc_wrappers.export`).
 """
 
+from adc_wrappers.envs.fit import MadeFor, PolicyEnvError, check_env, env_differences
+
 from .errors import PolicyFileError, PolicyOutputError
 from .metadata import DIGEST_KEY, FORMAT, METADATA_KEY, VERSION, PolicyMetadata, TrainingRecord
 from .runtime import Policy, load
@@ -12,10 +14,14 @@ __all__ = [
     "FORMAT",
     "METADATA_KEY",
     "VERSION",
+    "MadeFor",
     "Policy",
+    "PolicyEnvError",
     "PolicyFileError",
     "PolicyMetadata",
     "PolicyOutputError",
     "TrainingRecord",
+    "check_env",
+    "env_differences",
     "load",
 ]

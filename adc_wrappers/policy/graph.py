@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
 
@@ -32,6 +33,7 @@ def parse(content: bytes) -> onnx.ModelProto:
         model = onnx.load_from_string(content)
     except DecodeError as error:
         raise PolicyFileError(f"expected an ONNX file, got something that cannot be read as one ({error}).") from error
+    model.DiscardUnknownFields()  # fields of a newer ONNX, which a runtime might know and nobody here has checked
     if not model.graph.node:
         raise PolicyFileError("expected an ONNX file with a network in it, got one without; is it cut off?")
     foreign = {entry.domain for entry in model.opset_import} - {"", "ai.onnx"}
@@ -88,7 +90,7 @@ def _digest_graph(digest: Any, graph: Any) -> None:
 
 
 def _digest_tensor(digest: Any, tensor: Any) -> None:
-    values = numpy_helper.to_array(tensor)
+    values = _numbers(tensor)
     digest.update(f"{tensor.name}|{values.dtype.name}|{values.shape}|".encode())
     digest.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
 
@@ -96,7 +98,7 @@ def _digest_tensor(digest: Any, tensor: Any) -> None:
 def check_network(model: onnx.ModelProto, expected: str) -> None:
     """Refuse weights that are not finite, and a network that is not the one that was exported."""
     for tensor in _tensors(model.graph):
-        values = numpy_helper.to_array(tensor)
+        values = _numbers(tensor)
         if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
             raise PolicyFileError(f"the weights {tensor.name!r} are not all finite numbers; export a whole policy.")
     found = network_digest(model)
@@ -122,6 +124,14 @@ def check_sizes(model: onnx.ModelProto, observation_size: int, action_size: int)
                 f"expected an {kind} of shape (n, {size}) in float, as the metadata says; the network has "
                 f"({', '.join(map(str, dims))}) in {type_name}."
             )
+
+
+def _numbers(tensor: Any) -> NDArray[Any]:
+    """Return a tensor's values, if there are as many of its kind as its shape says."""
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise PolicyFileError(f"the weights {tensor.name!r} cannot be read ({error}); get the file again.") from error
 
 
 def _tensors(graph: Any) -> Iterator[Any]:

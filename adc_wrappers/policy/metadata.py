@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.reading import parse_json
 from adc_wrappers.envs.deployment import Deployment, ObservationPart, check_per_joint
 
 from .errors import PolicyFileError
@@ -137,10 +138,7 @@ class PolicyMetadata(Deployment):
         Raises:
             PolicyFileError: Says which keys.
         """
-        try:
-            values = json.loads(text, parse_constant=_refuse_constant)
-        except ValueError as error:
-            raise PolicyFileError(f"the policy's metadata is not JSON ({error}); export the policy again.") from error
+        values = parse_json(text, "the policy's metadata", PolicyFileError, constants=False)
         if not isinstance(values, dict):
             raise PolicyFileError(f"the policy's metadata: expected a JSON object, got {type(values).__name__}.")
         _check_format(values)
@@ -153,10 +151,6 @@ class PolicyMetadata(Deployment):
 
 def _names(cls: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(cls)]
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
 
 
 def _check_format(values: Mapping[str, Any]) -> None:

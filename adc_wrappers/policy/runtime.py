@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.errors import CurriculumError, MissingExtraError
+from adc_wrappers.envs.fit import MadeFor
 
 from . import graph
 from .errors import PolicyFileError, PolicyOutputError
@@ -28,10 +29,12 @@ __all__ = ["Policy", "load"]
 _PROBE_BATCH = 3
 
 _RUNTIME_ERRORS = (
+    states.EPFail,
     states.Fail,
     states.InvalidArgument,
     states.InvalidGraph,
     states.InvalidProtobuf,
+    states.NoSuchFile,
     states.NotImplemented,
     states.RuntimeException,
 )
@@ -57,7 +60,7 @@ class Policy:
         """What the file says about itself."""
         graph.check_sizes(model, self.metadata.observation_size, len(self.metadata.joint_names))
         graph.check_network(model, self.metadata.network_sha256)
-        self._session = _session(content, threads)
+        self._session = _session(model.SerializeToString(), threads)  # what was checked, and nothing else
         self._input: str = self._session.get_inputs()[0].name
         self._nominal = np.array(self.metadata.nominal_pose)
         self._scale = np.array(self.metadata.action_scale)
@@ -93,6 +96,12 @@ class Policy:
         return self.metadata.curriculum
 
     @property
+    def made_for(self) -> MadeFor:
+        """The env that it was made for; :func:`adc_wrappers.policy.check_env` compares it with another."""
+        metadata = self.metadata
+        return MadeFor(deployment=metadata, stiffness=metadata.simulated_stiffness, damping=metadata.simulated_damping)
+
+    @property
     def config(self) -> TrainConfig:
         """The settings of its training run, enough to make its env again.
 
@@ -109,8 +118,8 @@ class Policy:
             )
         try:
             return TrainConfig.from_dict(values)
-        except (KeyError, TypeError) as error:
-            raise PolicyFileError(f"the training settings in the file cannot be read ({error!r}).") from error
+        except CurriculumError as error:
+            raise PolicyFileError(f"the training settings in the file cannot be used: {error}") from error
 
     def __call__(self, observation: ArrayLike) -> NDArray[np.float32]:
         """Return the action for one observation ``(obs,)``, or the actions for a batch ``(n, obs)``.

@@ -12,7 +12,6 @@ from gymnasium.wrappers.vector import DictInfoToList
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from adc_wrappers.core import ActuatorCurriculum, CurriculumConfig, CurriculumError, EpisodeTotals
-from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.core.controller import ApplyAt
 from adc_wrappers.core.errors import BackendError
 
@@ -23,7 +22,7 @@ from .runner import RunnerSettings, find_layer, wrap_runner_env
 __all__ = ["CurriculumCallbacks", "add_curriculum", "find_curriculum"]
 
 _METRICS = "adc"
-_TOTALS = ("episodes", "length_sum", "judged", "successes")
+_TOTALS = ("episodes", "length_sum", "judged", "successes", "measured", "progress_sum")
 
 
 def add_curriculum(
@@ -188,9 +187,10 @@ class CurriculumCallbacks(RLlibCallback):
         if curriculum is None:
             return {}
         stiffness = curriculum.stiffness
+        damping = curriculum.config.damping_at(stiffness, self._inertia, curriculum.joint_names)
         report = {
             "stiffness": float(stiffness.mean()),
-            "damping_mean": float(damping_for(stiffness, self._inertia, curriculum.config.damping_ratio).mean()),
+            "damping_mean": float(damping.mean()),
             "progress": curriculum.progress,
             "episode_length_ema": curriculum.length_ema,
             "success_ema": curriculum.success_ema,
@@ -203,5 +203,4 @@ class CurriculumCallbacks(RLlibCallback):
 def _totals(metrics: Mapping[str, Any]) -> EpisodeTotals:
     """The sums over all samples of the iteration; an iteration without a sample has none."""
     values = [float(metrics.get(name, 0.0)) for name in _TOTALS]
-    episodes, length_sum, judged, successes = (0.0 if math.isnan(value) else value for value in values)
-    return EpisodeTotals(round(episodes), length_sum, round(judged), round(successes))
+    return EpisodeTotals.from_sums([0.0 if math.isnan(value) else value for value in values])

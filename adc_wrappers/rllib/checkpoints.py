@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from adc_wrappers.core.files import make_folder, sync_folder
+from adc_wrappers.runs import RunFolderError
+
 __all__ = ["keep_in_checkpoints", "latest_checkpoint", "save_checkpoint"]
 
 _KEY = "adc_curriculum"
 _PATTERN = "checkpoint_*"
+_RLLIB_FILES = ("metadata.json", "class_and_ctor_args.pkl")
+"""What RLlib writes into every checkpoint."""
 
 
 def keep_in_checkpoints(
@@ -46,16 +52,29 @@ def keep_in_checkpoints(
 def save_checkpoint(algorithm: Any, folder: str | Path) -> Path:
     """Save ``algorithm`` as ``folder/checkpoint_<iteration>``: a run killed while saving leaves no half of one.
 
-    Load it with ``Algorithm.from_checkpoint(path)``. RLlib's checkpoints are pickles: load only your own.
+    One of the same iteration is replaced if it is a checkpoint. Load it with ``Algorithm.from_checkpoint(path)``.
+    RLlib's checkpoints are pickles: load only your own.
+
+    Raises:
+        RunFolderError: A folder of that name is there which is no checkpoint of RLlib's.
     """
     parent = Path(folder).resolve()
-    parent.mkdir(parents=True, exist_ok=True)
     path = parent / f"checkpoint_{algorithm.training_iteration:06d}"
-    beside = parent / f".{path.name}.part"
-    shutil.rmtree(beside, ignore_errors=True)
+    if path.exists() and not all((path / name).is_file() for name in _RLLIB_FILES):
+        found = ", ".join(sorted(entry.name for entry in path.iterdir())[:12]) if path.is_dir() else "it is a file"
+        raise RunFolderError(
+            f"{path} is in the way and no checkpoint of RLlib's ({found or 'it is empty'}), so it is not replaced. "
+            "Move it away, or save into another folder."
+        )
+    make_folder(parent)
+    stem = f".{path.name}.{uuid.uuid4().hex[:12]}"
+    beside, old = parent / f"{stem}.part", parent / f"{stem}.old.part"
     algorithm.save_to_path(beside)
-    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        path.rename(old)
     beside.rename(path)
+    sync_folder(parent)
+    shutil.rmtree(old, ignore_errors=True)
     return path
 
 

@@ -17,8 +17,6 @@ def sum_over_ranks(totals: EpisodeTotals) -> EpisodeTotals:
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return totals
     device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-    numbers = [totals.episodes, totals.length_sum, totals.judged, totals.successes]
-    tensor = torch.tensor(numbers, dtype=torch.float64, device=device)
+    tensor = torch.tensor(totals.sums, dtype=torch.float64, device=device)
     torch.distributed.all_reduce(tensor, op=torch.distributed.ReduceOp.SUM)
-    episodes, length_sum, judged, successes = tensor.tolist()
-    return EpisodeTotals(round(episodes), length_sum, round(judged), round(successes))
+    return EpisodeTotals.from_sums(tensor.tolist())

@@ -10,9 +10,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from adc_wrappers.runs import RunFolder
+from adc_wrappers.core.states import EnvState, EnvStateError
+from adc_wrappers.runs import CheckpointError, RunFolder
 from adc_wrappers.training.config import TrainConfig
 from adc_wrappers.training.progress import ProgressReporter
+from adc_wrappers.training.resuming import (
+    env_parts,
+    load_random_states,
+    load_running,
+    load_torch_random_state,
+    random_states,
+    read_learning_rate,
+    read_state,
+    running_state,
+)
 from adc_wrappers.training.trained import read_tensors, tensor_bytes
 
 from .runner import CurriculumRunner
@@ -51,6 +62,7 @@ class RunRunner(CurriculumRunner):
         self._writer: Any = None
         self._since = time.perf_counter()
         self._saved = -1
+        self._running: EnvState | None = None
 
     def after_iteration(self, losses: dict[str, float]) -> None:
         """Bound the learning rate, anneal, write the metrics, and save if it is time to."""
@@ -62,6 +74,7 @@ class RunRunner(CurriculumRunner):
         row = self._row()
         self._folder.metrics.append(row)
         self._log(row, losses)
+        self._running = running_state(self.curriculum_env, self.env.trainer_state())
         if int(row["iteration"]) % self._config.checkpoint_every == 0:
             self._save(int(row["iteration"]))
         if self._reporter is not None:
@@ -77,24 +90,42 @@ class RunRunner(CurriculumRunner):
         if self._writer is not None:
             self._writer.close()
 
-    def restore(self) -> None:
-        """Go to the state of the folder's newest whole checkpoint, if there is any."""
+    def restore(self) -> bool:
+        """Go to the state of the folder's newest whole checkpoint, if there is any.
+
+        Returns:
+            Whether the envs are in the midst of their episodes, so that they must not be reset.
+        """
         folder = self._folder
         if folder is None:
-            return
+            return False
         if not folder.checkpoints.paths():
             folder.metrics.keep_until(0)
-            return
+            return False
         checkpoint = folder.checkpoints.load_latest()
-        state = checkpoint.json("state.json")
-        self.alg.load(read_tensors(checkpoint, "parameters.pt"), None, True)
-        self.alg.learning_rate = float(state["learning_rate"])
+        state = read_state(checkpoint)
+        parameters = read_tensors(checkpoint, "parameters.pt")
+        try:
+            self.alg.load(parameters, None, True)
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:  # in torch's words
+            raise CheckpointError(f"{checkpoint.path}: parameters.pt does not fit the networks ({error}).") from error
+        self.alg.learning_rate = read_learning_rate(checkpoint, state.get("learning_rate"))
         self.curriculum_env.load_state_dict(state["curriculum"])
-        self.env.unwrapped.task.load_state_dict(state["task"])
+        self.env.unwrapped.task.load_state_dict(state.get("task") or {})
         self.steps = int(state["num_timesteps"])
         self._anneal()
-        folder.metrics.keep_until(int(state["curriculum"]["iteration"]))
-        torch.set_rng_state(read_tensors(checkpoint, "torch_rng.pt"))
+        self._saved = int(state["curriculum"]["iteration"])
+        folder.metrics.keep_until(self._saved)
+        trainer = load_running(checkpoint, self.curriculum_env)
+        if trainer is not None:
+            try:
+                self.env.load_trainer_state(trainer)
+            except EnvStateError as error:
+                raise CheckpointError(f"{checkpoint.path}: {error}") from error
+        if "numpy_rng" in state:
+            load_random_states(state)
+        load_torch_random_state(checkpoint, read_tensors(checkpoint, "torch_rng.pt"))
+        return trainer is not None
 
     def _row(self) -> dict[str, float]:
         wrapper, ppo = self.curriculum_env, self._config.ppo
@@ -141,11 +172,13 @@ class RunRunner(CurriculumRunner):
             "curriculum": self.curriculum_env.state_dict(),
             "learning_rate": self.alg.learning_rate,
             "task": self.env.unwrapped.task.state_dict(),
+            **random_states(),
         }
         parts = {
             "state.json": json.dumps(state).encode(),
             "parameters.pt": tensor_bytes(self.alg.save()),
             "torch_rng.pt": tensor_bytes(torch.get_rng_state()),
+            **env_parts(self._running),
         }
         self._folder.checkpoints.save(self.steps, parts)
         self._saved = iteration

@@ -10,11 +10,13 @@ import torch
 
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper
 from adc_wrappers.envs.registry import make_env
-from adc_wrappers.runs import Checkpoint, RunFolder
+from adc_wrappers.runs import Checkpoint, RunFolder, holding_folder
 from adc_wrappers.training.actions import wrap_actions
 from adc_wrappers.training.config import TrainConfig
+from adc_wrappers.training.origin import keep_settings
 from adc_wrappers.training.progress import ProgressReporter
-from adc_wrappers.training.trained import read_tensors
+from adc_wrappers.training.resuming import seed_generators
+from adc_wrappers.training.trained import check_weights, read_tensors
 
 from .config import runner_config
 from .run_runner import RunRunner
@@ -23,6 +25,7 @@ from .vec_env import RslRlVecEnv
 __all__ = ["load_module", "make_training_env", "train"]
 
 
+@holding_folder
 def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: ProgressReporter) -> RunRunner:
     """Train in a run folder, from the start or from its newest whole checkpoint.
 
@@ -35,13 +38,13 @@ def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: Pro
     Returns:
         The runner; its last state is in the newest checkpoint too.
     """
+    keep_settings(config, folder, resume=resume)
     torch.set_num_threads(1)
-    torch.manual_seed(config.seed)
+    seed_generators(config.seed)
     env = make_training_env(config)
     try:
         runner = _build(config, env, folder, reporter)
-        if resume:
-            runner.restore()
+        if resume and not runner.restore():
             env.reset(seed=config.seed + runner.steps)
         remaining = config.iterations - runner.curriculum_env.curriculum.iteration
         if remaining > 0:
@@ -70,7 +73,10 @@ def load_module(config: TrainConfig, checkpoint: Checkpoint) -> torch.nn.Module:
     envs = make_env(config.task, backend=config.backend, num_envs=1, **config.settings)
     env = RslRlVecEnv(ActuatorCurriculumVectorWrapper(envs, config.curriculum))
     runner = _build(config, env, None, None)
-    runner.alg.get_policy().load_state_dict(read_tensors(checkpoint, "parameters.pt")["actor_state_dict"])
+    parameters, where = read_tensors(checkpoint, "parameters.pt"), f"{checkpoint.path}: parameters.pt"
+    weights = parameters.get("actor_state_dict") if isinstance(parameters, dict) else None
+    check_weights(runner.alg.get_policy().state_dict(), weights, where)
+    runner.alg.get_policy().load_state_dict(weights)
     env.close()
     return DeterministicPolicy(runner.alg.get_policy(), envs.single_action_space)
 

@@ -13,6 +13,7 @@ from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
 from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.states import EnvState, part_of, put_array
 
 __all__ = ["OBSERVATION_GROUP", "RslRlVecEnv"]
 
@@ -99,6 +100,29 @@ class RslRlVecEnv(VecEnv):
         self._steps.zero_()
         self._returns[:] = 0.0
         return self._observation
+
+    def trainer_state(self) -> EnvState:
+        """Return what is known here of running and recent episodes, for a checkpoint; the envs are saved apart."""
+        return {
+            "observation": self._observation[OBSERVATION_GROUP].cpu().numpy().copy(),
+            "steps": self._steps.cpu().numpy().copy(),
+            "returns": self._returns.copy(),
+            "recent_returns": np.array(self.recent_returns, dtype=np.float64),
+            "holding": self.holding,
+        }
+
+    def load_trainer_state(self, state: EnvState) -> None:
+        """Restore it."""
+        observation = self._observation[OBSERVATION_GROUP].cpu().numpy().copy()
+        steps = self._steps.cpu().numpy().copy()
+        put_array(observation, state, "observation")
+        put_array(steps, state, "steps")
+        put_array(self._returns, state, "returns")
+        self._observation = self._tensors(observation)
+        self._steps = torch.as_tensor(steps, device=self.device)
+        self.recent_returns.clear()
+        self.recent_returns.extend(part_of(state, "recent_returns", np.ndarray).ravel().tolist())
+        self.holding = float(part_of(state, "holding", (int, float)))
 
     def close(self) -> None:
         """Close the vector env."""

@@ -1,8 +1,10 @@
 """Run folders: configuration, checkpoints, metrics, plots, evaluations, recordings; the same for every trainer."""
 
 from .checkpoint import Checkpoint, CheckpointError, CheckpointStore
+from .errors import RunFolderError
 from .evaluation import EvaluationResult, evaluate, wilson_interval
-from .folder import RunFolder, RunFolderError
+from .folder import RunFolder
+from .lock import FolderLock, FolderLockedError, holding_folder
 from .metrics import MetricsFile
 
 __all__ = [
@@ -10,9 +12,12 @@ __all__ = [
     "CheckpointError",
     "CheckpointStore",
     "EvaluationResult",
+    "FolderLock",
+    "FolderLockedError",
     "MetricsFile",
     "RunFolder",
     "RunFolderError",
     "evaluate",
+    "holding_folder",
     "wilson_interval",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.files import whole_file
 
 from .clips import Clip
 from .episode_log import SUCCESS
@@ -51,11 +52,11 @@ def draw_failures(
     _draw_counts(parts[0].subplots(), counts, title)
     for part, mode in zip(parts[1:], shown, strict=True):
         _draw_frames(part, result, mode, pictures[mode], [seconds for seconds, _ in frames[mode]])
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.set_dpi(100)
     figure.canvas.draw()
     pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]  # type: ignore[attr-defined]
-    Image.fromarray(pixels).quantize(256).save(path, optimize=True)  # a third of the size, and enough colours
+    with whole_file(path) as beside:
+        Image.fromarray(pixels).quantize(256).save(beside, optimize=True)  # a third of the size, and enough colours
     plt.close(figure)
     return path
 

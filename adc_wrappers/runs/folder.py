@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import shlex
-import shutil
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from adc_wrappers.core.files import write_json
+from adc_wrappers.core.files import full_disk_explained, write_json
+from adc_wrappers.core.reading import read_object
 
 from .checkpoint import CheckpointStore
+from .errors import RunFolderError
+from .lock import FolderLock
 from .metrics import MetricsFile
+from .ownership import check_removable, has_begun, mark, remove_run
 
 __all__ = ["RunFolder", "RunFolderError", "source_commit"]
 
 _PACKAGES = ("adc-wrappers", "gymnasium", "numpy", "torch", "stable-baselines3", "pybullet", "mujoco")
-
-
-class RunFolderError(RuntimeError):
-    """A run folder that is missing, foreign, or in the way."""
 
 
 class RunFolder:
@@ -31,6 +29,7 @@ class RunFolder:
 
     - ``config.json``: every setting, ``command.txt``: how it was started, ``versions.json``: with what;
     - ``metrics.csv``: one row per iteration, ``tensorboard/``: the same and the trainer's own;
+    - ``.adc-run.json``: the mark of this library, ``run.lock``: who trains here, while somebody does;
     - ``checkpoints/``, ``plots/``, ``eval.json``, ``eval.csv``, and ``eval-….json``, ``eval-….csv`` of evaluations that
       differ from the training.
     """
@@ -45,21 +44,41 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any], *, overwrite: bool = False) -> RunFolder:
-        """Make a new run folder and write what is known at the start."""
+        """Make a new run folder and write what is known at the start.
+
+        Raises:
+            RunFolderError: The folder is in the way, in use, or holds what a run did not write.
+        """
         folder = cls(path)
-        if folder.path.exists() and any(folder.path.iterdir()):
-            if not overwrite:
-                raise RunFolderError(
-                    f"{path} exists. Go on with it (--resume), replace it (--overwrite), or choose another (--out)."
-                )
-            if not folder.config_file.exists():
-                raise RunFolderError(f"{path} is not a run folder (no config.json); it is not overwritten.")
-            shutil.rmtree(folder.path)
-        folder.path.mkdir(parents=True, exist_ok=True)
-        folder.write_json("config.json", config)
-        folder.write_json("versions.json", _versions())
-        folder.log_command()
+        folder.check_free(overwrite=overwrite)
+        with folder.lock():
+            folder.check_free(overwrite=overwrite)  # again: somebody may have begun in between
+            if has_begun(folder.path):
+                remove_run(folder.path)
+            mark(folder.path)
+            folder.write_json("config.json", config)
+            folder.write_json("versions.json", _versions())
+            folder.log_command()
         return folder
+
+    def check_free(self, *, overwrite: bool) -> None:
+        """Refuse a folder in which no run can begin, before anything is written.
+
+        Raises:
+            RunFolderError: It is in the way; or, to be overwritten, it holds what a run did not write.
+        """
+        if not has_begun(self.path):
+            return
+        if overwrite:
+            check_removable(self.path)
+            return
+        raise RunFolderError(
+            f"{self.path} exists. Go on with it (--resume), replace it (--overwrite), or choose another (--out)."
+        )
+
+    def lock(self) -> FolderLock:
+        """Return the lock that everybody holds who trains here: ``with folder.lock():``."""
+        return FolderLock(self.path)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -71,12 +90,12 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """Return the run's settings."""
-        values: dict[str, Any] = json.loads(self.config_file.read_text())
-        return values
+        return read_object(self.config_file, RunFolderError)
 
     def log_command(self) -> None:
         """Append the command line that this process was started with."""
-        with (self.path / "command.txt").open("a") as file:
+        path = self.path / "command.txt"
+        with full_disk_explained(path), path.open("a") as file:
             file.write(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]) + "\n")
 
     def write_json(self, name: str, values: Any) -> Path:

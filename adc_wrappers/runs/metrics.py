@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
 
-from adc_wrappers.core.files import write_atomically
+from adc_wrappers.core.files import full_disk_explained, write_atomically
+from adc_wrappers.core.reading import read_text
+
+from .errors import RunFolderError
 
 __all__ = ["MetricsFile"]
 
@@ -23,11 +27,13 @@ class MetricsFile:
         if set(row) != set(columns):
             raise ValueError(f"{self.path}: expected the columns {columns}, got {list(row)}.")
         new = not self.path.exists()
-        with self.path.open("a", newline="") as file:
+        with full_disk_explained(self.path), self.path.open("a", newline="") as file:
             writer = csv.DictWriter(file, columns, lineterminator="\n")
             if new:
                 writer.writeheader()
             writer.writerow(row)
+            file.flush()
+            os.fsync(file.fileno())  # a checkpoint of this iteration follows, and a power cut must not keep only that
 
     def read(self) -> dict[str, list[float]]:
         """Return the columns; a line that was cut off by a crash is left out."""
@@ -42,23 +48,26 @@ class MetricsFile:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(header)
+        if "iteration" not in header:
+            raise RunFolderError(f"{self.path}: expected a column 'iteration', got {header}; it is of no training.")
         column = header.index("iteration")
         writer.writerows(row for row in self._rows() if float(row[column]) <= iteration)
         write_atomically(self.path, text.getvalue().encode())
 
     def _header(self) -> list[str]:
-        if not self.path.exists():
-            return []
-        with self.path.open(newline="") as file:
-            return next(csv.reader(file), [])
+        return next(iter(self._lines()), [])
 
     def _rows(self) -> list[list[str]]:
-        header = self._header()
-        if not header:
-            return []
-        with self.path.open(newline="") as file:
-            lines = list(csv.reader(file))[1:]
+        header, *lines = self._lines() or [[]]
         return [line for line in lines if len(line) == len(header) and all(map(_is_number, line))]
+
+    def _lines(self) -> list[list[str]]:
+        if not self.path.exists():
+            return []
+        try:
+            return list(csv.reader(io.StringIO(read_text(self.path, RunFolderError), newline="")))
+        except csv.Error as error:
+            raise RunFolderError(f"{self.path} is not a table that can be read ({error}).") from error
 
 
 def _is_number(text: str) -> bool:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.files import whole_file
 
-from .folder import RunFolder, RunFolderError
+from .errors import RunFolderError
+from .folder import RunFolder
 
 __all__ = ["plot_runs"]
 
@@ -48,8 +50,8 @@ def plot_runs(runs: Sequence[RunFolder], path: Path) -> tuple[Path, Path]:
     figure.align_ylabels()
     if len(runs) > 1:
         all_axes[0].legend(frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with whole_file(path) as beside:
+        figure.savefig(beside, dpi=150)
     plt.close(figure)
     return path, _write_csv(runs, series, path.with_suffix(".csv"))
 
@@ -110,7 +112,7 @@ def _mark_gains(axes: Any, runs: Sequence[RunFolder]) -> None:
 
 def _write_csv(runs: Sequence[RunFolder], series: Sequence[dict[str, list[float]]], path: Path) -> Path:
     names = ["steps", "iteration", "stiffness", "progress", "episode_length_ema", "episode_length_mean", "success_ema"]
-    with path.open("w", newline="") as file:
+    with whole_file(path) as beside, beside.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["run", *names])
         for run, columns in zip(runs, series, strict=True):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core import ActuatorCurriculumWrapper, CurriculumConfig
 from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.files import whole_file
 
 __all__ = ["play_episode", "record_episode"]
 
@@ -95,11 +96,11 @@ def record_episode(
         clock += 1
 
     outcome = play_episode(policy, env, config, seed=seed, on_step=film)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".gif":
-        imageio.mimsave(path, frames, duration=1000.0 * stride / rate, loop=0)
-    else:
-        imageio.mimsave(path, frames, fps=rate / stride, macro_block_size=1)
+    with whole_file(path) as beside:
+        if path.suffix == ".gif":
+            imageio.mimsave(beside, frames, duration=1000.0 * stride / rate, loop=0)
+        else:
+            imageio.mimsave(beside, frames, fps=rate / stride, macro_block_size=1)
     return outcome
 
 

@@ -34,8 +34,7 @@ class ActionVecEnv(VecEnvWrapper):
         if config.noise_std > 0.0:
             self._parts.append(ActionNoise(venv, config.noise_std, 0.0, seed))
         if config.constant_torque:
-            scaler = ActionScaler(venv)
-            self._parts.append(lambda actions: scaler(actions, scaler.scale))
+            self._parts.append(ActionScaler(venv))
 
     def reset(self) -> VecEnvObs:
         """Reset all envs."""

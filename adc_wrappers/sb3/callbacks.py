@@ -9,6 +9,7 @@ import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import BackendError, CurriculumError
 from adc_wrappers.core.files import write_json
 from adc_wrappers.core.shared import CurriculumMethods
@@ -83,12 +84,18 @@ def _refuse_other_target(pinned: CurriculumMethods, training: CurriculumMethods)
     """Refuse an evaluation at other gains than training leads to."""
     have, want = pinned.curriculum, training.curriculum
     same = np.array_equal(have.target_stiffness, want.target_stiffness)
-    if not same or have.config.damping_ratio != want.config.damping_ratio:
+    if not same or _damping(have.config) != _damping(want.config):
         raise CurriculumError(
-            f"the evaluation env is pinned at K = {np.unique(have.target_stiffness).tolist()}, damping ratio "
-            f"{have.config.damping_ratio:g}; training leads to {np.unique(want.target_stiffness).tolist()}, "
-            f"{want.config.damping_ratio:g}. Give it the training's CurriculumConfig, or pass one without a curriculum."
+            f"the evaluation env is pinned at K = {np.unique(have.target_stiffness).tolist()}, "
+            f"{_damping(have.config)}; training leads to {np.unique(want.target_stiffness).tolist()}, "
+            f"{_damping(want.config)}. Give it the training's CurriculumConfig, or pass one without a curriculum."
         )
+
+
+def _damping(config: CurriculumConfig) -> str:
+    if config.damping == "fixed":
+        return f"fixed damping {config.fixed_damping}"
+    return f"damping ratio {config.damping_ratio:g}"
 
 
 class CurriculumCheckpointCallback(CheckpointCallback):

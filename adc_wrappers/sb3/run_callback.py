@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
-import random
 import time
+from collections import deque
 from typing import Any
 
 import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
-from adc_wrappers.runs import Checkpoint, RunFolder
+from adc_wrappers.core.states import EnvState, EnvStateError, part_of, put_array
+from adc_wrappers.runs import Checkpoint, CheckpointError, RunFolder
 from adc_wrappers.training.progress import ProgressReporter
-from adc_wrappers.training.trained import read_tensors, tensor_bytes
+from adc_wrappers.training.resuming import (
+    env_parts,
+    load_random_states,
+    load_running,
+    load_torch_random_state,
+    random_states,
+    read_learning_rate,
+    read_state,
+    running_state,
+)
+from adc_wrappers.training.trained import check_weights, read_tensors, tensor_bytes
 
 from .schedules import KLAdaptiveLearningRate
 from .vec_env import find_curriculum
@@ -27,10 +38,22 @@ class RunCallback(BaseCallback):
     """Writes a row of metrics when a rollout ends and a checkpoint when the update after it is done.
 
     Put it behind the callbacks whose results it records.
+
+    Args:
+        folder: Where metrics and checkpoints go.
+        schedule: The learning rate.
+        checkpoint_every: Iterations between two checkpoints.
+        reporter: Is told about every iteration.
+        done: Iterations that a resumed run has behind it.
     """
 
     def __init__(
-        self, folder: RunFolder, schedule: KLAdaptiveLearningRate, checkpoint_every: int, reporter: ProgressReporter
+        self,
+        folder: RunFolder,
+        schedule: KLAdaptiveLearningRate,
+        checkpoint_every: int,
+        reporter: ProgressReporter,
+        done: int = 0,
     ) -> None:
         super().__init__()
         self._folder = folder
@@ -39,7 +62,8 @@ class RunCallback(BaseCallback):
         self._reporter = reporter
         self._since = time.perf_counter()
         self._steps_then = 0
-        self._saved_iteration = -1
+        self._settled = self._saved_iteration = done
+        self._running: EnvState | None = None
 
     def _on_training_start(self) -> None:
         self._since, self._steps_then = time.perf_counter(), self.num_timesteps
@@ -48,12 +72,21 @@ class RunCallback(BaseCallback):
         return True
 
     def _on_rollout_start(self) -> None:
-        iteration = find_curriculum(self.training_env).curriculum.iteration
-        if iteration > 0 and iteration % self._every == 0:
+        iteration = self._settle()
+        if iteration % self._every == 0:
             self._save(iteration)
 
     def _on_training_end(self) -> None:
-        self._save(find_curriculum(self.training_env).curriculum.iteration)
+        self._save(self._settle())
+
+    def _settle(self) -> int:
+        """Take the states of the envs between two iterations and return the number of the one that is done."""
+        wrapper = find_curriculum(self.training_env)
+        iteration = wrapper.curriculum.iteration
+        if iteration != self._settled:
+            self._running = running_state(wrapper, _trainer_state(self.model))
+            self._settled = iteration
+        return iteration
 
     def _on_rollout_end(self) -> None:
         wrapper = find_curriculum(self.training_env)
@@ -86,37 +119,48 @@ class RunCallback(BaseCallback):
         self._saved_iteration = iteration
 
     def _parts(self) -> dict[str, bytes]:
-        numpy_state: Any = np.random.get_state(legacy=False)  # noqa: NPY002 (SB3 draws its minibatches from it)
-        numpy_state["state"]["key"] = numpy_state["state"]["key"].tolist()
         wrapper = find_curriculum(self.training_env)
         state = {
             "num_timesteps": self.num_timesteps,
             "curriculum": wrapper.state_dict(),
             "task": None if wrapper.inner_task is None else wrapper.inner_task.state_dict(),
             "learning_rate": self._schedule.state_dict(),
-            "python_rng": random.getstate(),
-            "numpy_rng": numpy_state,
+            **random_states(),
         }
         return {
             "state.json": json.dumps(state).encode(),
             "parameters.pt": tensor_bytes(self.model.get_parameters()),
             "torch_rng.pt": tensor_bytes(torch.get_rng_state()),
+            **env_parts(self._running),
         }
 
 
 def load_parameters(model: PPO, checkpoint: Checkpoint) -> None:
     """Load policy and optimizer; only tensors are read, no pickled code."""
     parameters = read_tensors(checkpoint, "parameters.pt")
-    model.set_parameters(parameters, exact_match=True)
+    where = f"{checkpoint.path}: parameters.pt"
+    if not isinstance(parameters, dict):
+        raise CheckpointError(f"{where}: expected the parameters of policy and optimizer by name; get the file again.")
+    check_weights(model.policy.state_dict(), parameters.get("policy"), where)
+    try:
+        model.set_parameters(parameters, exact_match=True)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # of the optimizer's state, in torch's words
+        raise CheckpointError(f"{where}: the optimizer's state does not fit the policy ({error!r}).") from error
 
 
-def restore(model: PPO, venv: VecEnv, schedule: KLAdaptiveLearningRate, folder: RunFolder) -> None:
-    """Bring a fresh model and env to the state of the newest whole checkpoint, if there is any."""
+def restore(model: PPO, venv: VecEnv, schedule: KLAdaptiveLearningRate, folder: RunFolder) -> bool:
+    """Bring a fresh model and env to the state of the newest whole checkpoint, if there is any.
+
+    Returns:
+        Whether the envs are in the midst of their episodes, so that they must not be reset.
+    """
     if not folder.checkpoints.paths():
         folder.metrics.keep_until(0)
-        return
+        return False
     checkpoint = folder.checkpoints.load_latest()
-    state = checkpoint.json("state.json")
+    state = read_state(checkpoint)
+    rate = state.get("learning_rate")
+    read_learning_rate(checkpoint, rate.get("learning_rate") if isinstance(rate, dict) else None)
     load_parameters(model, checkpoint)
     wrapper = find_curriculum(venv)
     wrapper.load_state_dict(state["curriculum"])
@@ -125,9 +169,51 @@ def restore(model: PPO, venv: VecEnv, schedule: KLAdaptiveLearningRate, folder: 
     schedule.load_state_dict(state["learning_rate"])
     model.num_timesteps = int(state["num_timesteps"])
     folder.metrics.keep_until(int(state["curriculum"]["iteration"]))
-    version, internal, gauss = state["python_rng"]
-    random.setstate((version, tuple(internal), gauss))
-    numpy_state = state["numpy_rng"]
-    numpy_state["state"]["key"] = np.array(numpy_state["state"]["key"], dtype=np.uint32)
-    np.random.set_state(numpy_state)  # noqa: NPY002
-    torch.set_rng_state(read_tensors(checkpoint, "torch_rng.pt"))
+    trainer = load_running(checkpoint, wrapper)
+    if trainer is not None:
+        try:
+            _load_trainer_state(model, trainer)
+        except EnvStateError as error:
+            raise CheckpointError(f"{checkpoint.path}: {error}") from error
+    load_random_states(state)
+    load_torch_random_state(checkpoint, read_tensors(checkpoint, "torch_rng.pt"))
+    return trainer is not None
+
+
+def _trainer_state(model: Any) -> EnvState:
+    """What SB3 holds of running and recent episodes."""
+    monitor = _monitor(model)
+    episodes = list(model.ep_info_buffer)
+    return {
+        "observation": np.array(model._last_obs),
+        "episode_starts": np.array(model._last_episode_starts, dtype=bool),
+        "returns": monitor.episode_returns.copy(),
+        "lengths": monitor.episode_lengths.copy(),
+        "recent_returns": np.array([episode["r"] for episode in episodes], dtype=np.float32),
+        "recent_lengths": np.array([episode["l"] for episode in episodes], dtype=np.int32),
+        "recent_successes": np.array(model.ep_success_buffer, dtype=bool),
+    }
+
+
+def _load_trainer_state(model: Any, state: EnvState) -> None:
+    monitor, space = _monitor(model), model.observation_space
+    observation = np.zeros((model.n_envs, *space.shape), dtype=space.dtype)
+    starts = np.zeros(model.n_envs, dtype=bool)
+    put_array(observation, state, "observation")
+    put_array(starts, state, "episode_starts")
+    put_array(monitor.episode_returns, state, "returns")
+    put_array(monitor.episode_lengths, state, "lengths")
+    returns, lengths = (part_of(state, f"recent_{name}", np.ndarray).ravel() for name in ("returns", "lengths"))
+    model._last_obs, model._last_episode_starts = observation, starts
+    window = model._stats_window_size
+    episodes = [{"r": value, "l": length, "t": 0.0} for value, length in zip(returns, lengths, strict=False)]
+    model.ep_info_buffer = deque(episodes, maxlen=window)
+    model.ep_success_buffer = deque(part_of(state, "recent_successes", np.ndarray).ravel().tolist(), maxlen=window)
+
+
+def _monitor(model: Any) -> VecMonitor:
+    """The episode monitor, which is the outermost layer of a training env."""
+    monitor = model.get_env()
+    if not isinstance(monitor, VecMonitor):
+        raise TypeError(f"expected a training env with VecMonitor outermost, got {type(monitor).__name__}.")
+    return monitor

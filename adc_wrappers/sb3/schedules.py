@@ -70,16 +70,24 @@ class KLAdaptiveLearningRate:
 
 
 class KLAdaptiveCallback(BaseCallback):
-    """Feeds ``train/approx_kl`` of each update to a :class:`KLAdaptiveLearningRate`."""
+    """Feeds ``train/approx_kl`` of each update, the last one included, to a :class:`KLAdaptiveLearningRate`."""
 
     def __init__(self, schedule: KLAdaptiveLearningRate) -> None:
         super().__init__()
         self.schedule = schedule
+        self._fed_at = -1
 
     def _on_step(self) -> bool:
         return True
 
     def _on_rollout_start(self) -> None:
+        self._feed()
+
+    def _on_training_end(self) -> None:
+        self._feed()
+
+    def _feed(self) -> None:
         kl = self.logger.name_to_value.get("train/approx_kl")
-        if kl is not None:
+        if kl is not None and self.num_timesteps != self._fed_at:
             self.schedule.update(float(kl))
+            self._fed_at = self.num_timesteps

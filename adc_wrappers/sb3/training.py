@@ -15,10 +15,12 @@ from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecMonitor
 
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumError
+from adc_wrappers.core.files import whole_file
 from adc_wrappers.envs.registry import make_env
-from adc_wrappers.runs import Checkpoint, RunFolder
+from adc_wrappers.runs import Checkpoint, RunFolder, holding_folder
 from adc_wrappers.training.actions import ActionConfig, wrap_actions
 from adc_wrappers.training.config import TrainConfig
+from adc_wrappers.training.origin import keep_settings
 from adc_wrappers.training.ppo import PpoConfig
 from adc_wrappers.training.progress import ProgressReporter
 
@@ -26,7 +28,7 @@ from .actions import ActionVecEnv
 from .callbacks import CurriculumCallback
 from .run_callback import RunCallback, load_parameters, restore
 from .schedules import KLAdaptiveCallback, KLAdaptiveLearningRate
-from .vec_env import ActuatorCurriculumVecEnv
+from .vec_env import ActuatorCurriculumVecEnv, find_curriculum
 from .vector_adapter import VectorEnvAdapter
 
 __all__ = ["load_module", "train"]
@@ -43,6 +45,7 @@ _RSL_RL_ONLY = (
 )
 
 
+@holding_folder
 def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: ProgressReporter) -> PPO:
     """Train in a run folder, from the start or from its newest whole checkpoint.
 
@@ -56,6 +59,7 @@ def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: Pro
         The trained model; its last state is in the newest checkpoint too.
     """
     _refuse_unknown(config.ppo)
+    keep_settings(config, folder, resume=resume)
     torch.set_num_threads(1)
     venv = make_training_env(config)
     try:
@@ -63,19 +67,21 @@ def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: Pro
             config.ppo.learning_rate, config.ppo.target_kl, bounds=(1e-5, config.ppo.max_learning_rate)
         )
         model = build_model(config, venv, schedule)
-        if resume:
-            restore(model, venv, schedule, folder)
-        venv.seed(config.seed + model.num_timesteps)
+        running = resume and restore(model, venv, schedule, folder)
+        if not running:
+            venv.seed(config.seed + model.num_timesteps)
         model.set_logger(Logger(str(folder.path), [TensorBoardOutputFormat(str(folder.tensorboard))]))
+        done = find_curriculum(venv).curriculum.iteration
         callbacks = [
             KLAdaptiveCallback(schedule),
             CurriculumCallback(),
-            RunCallback(folder, schedule, config.checkpoint_every, reporter),
+            RunCallback(folder, schedule, config.checkpoint_every, reporter, done),
         ]
         remaining = config.ppo.total_steps - model.num_timesteps
         if remaining > 0:
             model.learn(remaining, callback=callbacks, log_interval=1, reset_num_timesteps=False)
-        model.save(folder.path / "model.zip")
+        with whole_file(folder.path / "model.zip") as beside:
+            model.save(beside)
     finally:
         venv.close()
     return model

@@ -17,7 +17,9 @@ from adc_wrappers.core.controller import ApplyAt, CurriculumController
 from adc_wrappers.core.counters import ArrayCounter
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.core.port import ChildPorts
+from adc_wrappers.core.reading import read_json
 from adc_wrappers.core.shared import CurriculumMethods, check_iteration_steps
+from adc_wrappers.core.states import EnvStateError
 
 __all__ = ["ActuatorCurriculumVecEnv", "find_curriculum"]
 
@@ -52,6 +54,14 @@ class _VecEnvBackend(ChildPorts):
             return
         for env, k, b in zip(ids, stiffness, damping, strict=True):
             self._venv.env_method("adc_set_gains", k, b, indices=[env])
+
+    def send_actions(self, part: str, rows: NDArray[np.float64] | None) -> None:
+        """Give every child's action term its row of a factor or of noise."""
+        if rows is None or (rows == rows[0]).all():
+            self._venv.env_method("adc_change_actions", part, None if rows is None else rows[0])
+            return
+        for env, row in enumerate(rows):
+            self._venv.env_method("adc_change_actions", part, row, indices=[env])
 
 
 class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
@@ -90,7 +100,8 @@ class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
         config = backend.config if curriculum is None else curriculum
         controller = CurriculumController(backend, config, apply_at=apply_at, training=training)
         self._init_curriculum(controller, iteration_steps)
-        self._counter = ArrayCounter(venv.num_envs, AutoresetMode.SAME_STEP)
+        self._measures = controller.counts_progress
+        self._counter = ArrayCounter(venv.num_envs, AutoresetMode.SAME_STEP, batches=controller.counts_batches)
 
     def reset(self) -> VecEnvObs:
         """Reset all envs; running episodes are not counted."""
@@ -114,17 +125,32 @@ class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
         if self.adc.training:
             ended = self._counter.step(np.asarray(dones, dtype=bool))
             if ended is not None:
-                verdicts = [bool(infos[i]["is_success"]) for i in ended if "is_success" in infos[i]]
-                if verdicts:
-                    self._counter.judge(np.array(verdicts))
+                judged = np.array([i for i in ended if "is_success" in infos[i]], dtype=np.int64)
+                if len(judged):
+                    self._counter.judge(judged, np.array([bool(infos[i]["is_success"]) for i in judged]))
                 if self.adc.changes_at_reset:
                     self.adc.begin_episodes(ended)
+            if self._measures:
+                self._counter.measure([info["progress"] for info in infos if "progress" in info])
             if self._clock >= self._due:
                 self._close_iteration()
         report = self.adc.report
         for info in infos:
             info["adc"] = report
         return observation, rewards, dones, infos
+
+    def _inner_state(self) -> list[Any] | None:
+        """States of the children, in workers too; None if one has none, or has other wrappers around it."""
+        if not self.venv.has_attr("env_state") or self.venv.has_attr("env"):
+            return None
+        states = self.venv.env_method("env_state")
+        return None if any(state is None for state in states) else states
+
+    def _load_inner_state(self, state: Any) -> None:
+        if not isinstance(state, list) or len(state) != self.num_envs:
+            raise EnvStateError(f"state of the envs: expected a list of {self.num_envs}, one for each env.")
+        for index, part in enumerate(state):
+            self.venv.env_method("load_env_state", part, indices=[index])
 
     def save(self, path: str | Path) -> None:
         """Write the curriculum's state as JSON, whole or not at all."""
@@ -142,10 +168,7 @@ class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
             curriculum: The settings; needed where they contain a function, which JSON cannot hold.
             **arguments: Further arguments of the constructor.
         """
-        try:
-            state = json.loads(Path(path).read_text())
-        except (ValueError, UnicodeDecodeError) as error:
-            raise CurriculumError(f"{path} is not a whole curriculum file ({error}); use an earlier one.") from error
+        state = read_json(Path(path), CurriculumError)
         if not isinstance(state, dict) or "config" not in state:
             raise CurriculumError(f"{path} is not a curriculum file: expected what save() wrote.")
         config = curriculum if curriculum is not None else CurriculumConfig.from_dict(state["config"])

@@ -41,6 +41,7 @@ class ControlChannel:
         calls: dict[str, Callable[..., Any]] = {
             "inject": self._inject,
             "status": self._status,
+            "history": self._history,
             "place": self._place,
             "frame": self._film.frame,
             "start_film": self._film.start,
@@ -63,6 +64,13 @@ class ControlChannel:
         with self._server.robot.lock:
             return describe(self._server.robot)
 
+    def _history(self) -> list[dict[str, Any]]:
+        robot = self._server.robot
+        with robot.lock:
+            robot.history.note(robot)
+            changes: list[dict[str, Any]] = robot.history.changes()
+            return changes
+
     def close(self) -> None:
         """Release the camera."""
         self._film.close()
@@ -78,7 +86,9 @@ def main() -> int:
         from .server import PracticeServer
 
         _keep_mujoco_quiet()
-        server = PracticeServer(PracticeSettings.make(order["settings"]), order["password"], order["port"])
+        server = PracticeServer(
+            PracticeSettings.make(order["settings"]), order["password"], order["port"], bytes.fromhex(order["key"])
+        )
     except (BackendError, MissingExtraError) as error:
         _write(answers, {"error": str(error)})
         return 1

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from adc_wrappers.backends.spot_model import JOINT_NAMES
 from adc_wrappers.core.errors import did_you_mean
 
 from .errors import PracticeRobotError
@@ -59,6 +60,14 @@ FAULTS: dict[str, FaultKind] = {
     "fall": FaultKind(meaning="a shove from the side that topples the robot", parameters={"speed": 4.0}),
     "push": FaultKind(meaning="a shove that need not topple it", parameters={"speed": 0.5, "direction": 90.0}),
     "low_battery": FaultKind(meaning="the charge drops", parameters={"charge": 5.0}),
+    "missing_charge": FaultKind(meaning="the charge is not reported any more"),
+    "hot_motor": FaultKind(
+        meaning="a motor is hot", parameters={"joint": "fl_kn", "temperature": 95.0}, choices={"joint": JOINT_NAMES}
+    ),
+    "hot_battery": FaultKind(meaning="the battery is hot", parameters={"temperature": 70.0}),
+    "missing_temperatures": FaultKind(meaning="the motors' temperatures are not reported any more"),
+    "unknown_estop": FaultKind(meaning="the robot does not know whether an E-stop is pressed"),
+    "warning": FaultKind(meaning="a system fault that is only a warning"),
     "missing_licence": FaultKind(meaning="the licence for joint control is gone, and both streams with it"),
     "clock_jump": FaultKind(meaning="the robot's clock jumps", parameters={"seconds": 1.0}),
     "expired_token": FaultKind(meaning="every login so far is void"),

@@ -104,6 +104,24 @@ class FaultInjector:
     def _low_battery(self, charge: float) -> None:
         self._robot.battery = charge
 
+    def _missing_charge(self) -> None:
+        self._robot.condition.tells_charge = False
+
+    def _hot_motor(self, joint: str, temperature: float) -> None:
+        self._robot.condition.motor_temperatures[joint] = temperature
+
+    def _hot_battery(self, temperature: float) -> None:
+        self._robot.condition.battery_temperature = temperature
+
+    def _missing_temperatures(self) -> None:
+        self._robot.condition.motor_temperatures.clear()
+
+    def _unknown_estop(self) -> None:
+        self._robot.condition.knows_estop = False
+
+    def _warning(self) -> None:
+        self._robot.condition.warnings.append("practice_warning")
+
     def _missing_licence(self) -> None:
         self._robot.licensed = False
         self._stream_cut("both")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
 from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.files import whole_file
 from adc_wrappers.envs.spot.poses import start_at
 
 from .clock import SECOND
@@ -99,5 +100,5 @@ def _write_gif(path: Path, pictures: list[NDArray[np.uint8]], milliseconds: floa
     palette = Image.fromarray(pictures[len(pictures) // 2]).quantize(_COLORS)
     plain = Image.Dither.NONE
     frames = [Image.fromarray(picture).quantize(palette=palette, dither=plain) for picture in pictures]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=milliseconds, loop=0, optimize=True)
+    with whole_file(path) as beside:
+        frames[0].save(beside, save_all=True, append_images=frames[1:], duration=milliseconds, loop=0, optimize=True)

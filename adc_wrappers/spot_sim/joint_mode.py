@@ -21,7 +21,7 @@ FARTHEST_END = 10 * SECOND
 
 _GRACE = SECOND  # joint mode without commands, or commands without joint mode
 _GRACE_MESSAGES = 200  # the same in lockstep, where time stands still
-_UNDATED = 5 * SECOND  # how late a command may be in lockstep before joint mode, see accept
+_UNDATED = 5 * SECOND  # how late the first command may be in lockstep, see accept
 
 
 class JointMode:
@@ -86,11 +86,7 @@ class JointMode:
         self.failed = False
         self._entered = self._robot.elapsed
         if self.stream is not None and self.stream.latest is not None:
-            command = self.stream.latest
-            if self._robot.settings.lockstep:
-                least = self._robot.clock.now() + 2 * round(self._robot.settings.step * SECOND)
-                command = command._replace(end=max(command.end, least))
-            self._apply(command, new=True)
+            self._apply(self._lasting(self.stream.latest), new=True)
 
     def leave(self) -> None:
         """Joint mode is over because something else begins."""
@@ -106,13 +102,14 @@ class JointMode:
     def accept(self, stream: CommandStream, command: JointCommand) -> None:
         """Take a command, or end its stream.
 
-        In lockstep time runs by itself outside joint mode, so nobody can date a first command well: it may be late by
-        some seconds. It acts for two steps at least once joint mode begins.
+        In lockstep time runs by itself outside joint mode, so nobody can date a first command well, whether it comes
+        before joint mode or is overtaken by the activation: it may be late by some seconds. It acts for two steps at
+        least once joint mode begins.
         """
         robot = self._robot
         now = robot.clock.now()
         late = now - command.end
-        undated = robot.settings.lockstep and not self.active
+        undated = robot.settings.lockstep and not self._commanded
         if late >= (_UNDATED if undated else self._slack):
             self.refuse(stream, StreamStatus.STATUS_EXPIRED, f"end_time passed {late / SECOND:.3f} s ago")
             return
@@ -130,9 +127,22 @@ class JointMode:
         stream.received += 1
         self.last_key, self.last_received = command.key, now
         if self.active:
-            self._apply(command, new)
+            self._apply(self._lasting(command) if undated else command, new)
         else:
             self._wait(stream)
+
+    @property
+    def _commanded(self) -> bool:
+        """Whether a command has acted since joint mode began."""
+        motion = self._robot.motion
+        return isinstance(motion, JointControl) and motion.command is not None
+
+    def _lasting(self, command: JointCommand) -> JointCommand:
+        """Return a first command with an end that lets it act for two steps, in lockstep."""
+        if not self._robot.settings.lockstep:
+            return command
+        least = self._robot.clock.now() + 2 * round(self._robot.settings.step * SECOND)
+        return command._replace(end=max(command.end, least))
 
     def _is_lost(self) -> bool:
         until, probability = self._loss

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotStart
+from adc_wrappers.backends.spot.proof import make_key, write_key
 
 from .errors import PracticeRobotError
 from .fault_table import check_fault
@@ -48,7 +49,8 @@ class PracticeRobot:
     Args:
         port: Where to listen; 0 for any free port.
         password: Of the user ``settings.username``; default: the variable ``ADC_SPOT_SIM_PASSWORD``, or a random one.
-        folder: Where the certificate authority is written; default: a temporary folder, removed at the end.
+        folder: Where the certificate authority and the key of the proof are written; default: a temporary folder,
+            removed at the end.
         **settings: See :class:`PracticeSettings`.
 
     Raises:
@@ -66,8 +68,9 @@ class PracticeRobot:
         self._lock = threading.Lock()
         self._temporary = tempfile.TemporaryDirectory(prefix="spot-sim-") if folder is None else None
         self._process = self._start()
+        key = make_key()
         try:
-            order = {"settings": _plain(self.settings), "password": self.password, "port": port}
+            order = {"settings": _plain(self.settings), "password": self.password, "port": port, "key": key.hex()}
             answer = self._ask(order)
         except PracticeRobotError:
             self.close()
@@ -78,6 +81,8 @@ class PracticeRobot:
         self.certificate = target / "ca.pem"
         """The certificate authority that a client must trust."""
         self.certificate.write_text(answer["authority"])
+        self.key_file = write_key(target, key)
+        """The key by which clients know this robot from a real one, beside the certificate; gone when it ends."""
 
     def _start(self) -> subprocess.Popen[str]:
         environment = {**os.environ, "GRPC_VERBOSITY": os.environ.get("GRPC_VERBOSITY", "ERROR")}
@@ -132,6 +137,14 @@ class PracticeRobot:
         result: dict[str, Any] = self._ask({"call": "status"})
         return result
 
+    def history(self) -> list[dict[str, Any]]:
+        """Return the last changes of mode, motors, rest and lease, oldest first.
+
+        Each has the robot's time since its start (``time``) and this computer's monotonic clock (``wall``), s.
+        """
+        changes: list[dict[str, Any]] = self._ask({"call": "history"})
+        return changes
+
     def place(self, start: RobotStart) -> None:
         """Put the simulated robot into a state; in lockstep and joint mode time stands still until the next command."""
         parts = [np.asarray(part, dtype=np.float64).tolist() for part in start]
@@ -165,6 +178,8 @@ class PracticeRobot:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
+        if hasattr(self, "key_file"):
+            self.key_file.unlink(missing_ok=True)  # it is good for this robot only
         if self._temporary is not None:
             self._temporary.cleanup()
 

@@ -26,8 +26,11 @@ class LeaseVerdict(Enum):
 class LeaseBook:
     """Hands out the lease of the body and judges its use.
 
-    A lease is ``[n]``; a client counts on below it: ``[n, 1]``, ``[n, 2]`` and so on, and what is older than the last
-    use is refused. Every new holder gets the next ``n``.
+    A lease is ``[n]``; a client counts on below it: ``[n, 1]``, ``[n, 2]`` and so on. It may hand one of these to
+    another client, which counts on below that: ``[n, 1, 0]``, ``[n, 1, 1]``. Numbers are compared from the left, as the
+    SDK's ``Lease.compare`` does: where the first difference is smaller, a lease is older and good for nothing. One that
+    the last use lies below (``[n, 1]`` after ``[n, 1, 5]``) is too old for a command, but retains and returns. Every
+    new holder gets the next ``n``.
 
     Args:
         timeout: Wall-clock seconds without a sign of life after which the lease is stale.
@@ -65,7 +68,7 @@ class LeaseBook:
 
     def give_back(self, epoch: str, sequence: Sequence[int]) -> bool:
         """Take the lease back from its holder; return whether it was the active one."""
-        if self.owner is None or epoch != self.epoch or not sequence or sequence[0] != self.root:
+        if self.judge(BODY, epoch, sequence) is not LeaseVerdict.STATUS_OK:
             return False
         self.owner = None
         return True
@@ -82,7 +85,11 @@ class LeaseBook:
             return LeaseVerdict.STATUS_INVALID_LEASE
         if sequence[0] < self.root:
             return LeaseVerdict.STATUS_OLDER
-        return LeaseVerdict.STATUS_OK if self.owner is not None else LeaseVerdict.STATUS_REVOKED
+        if self.owner is None:
+            return LeaseVerdict.STATUS_REVOKED
+        shared = min(len(sequence), len(self.used))
+        older = tuple(sequence[:shared]) < self.used[:shared]
+        return LeaseVerdict.STATUS_OLDER if older else LeaseVerdict.STATUS_OK
 
     def retain(self, resource: str, epoch: str, sequence: Sequence[int]) -> LeaseVerdict:
         """Take note that the holder is alive."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from adc_wrappers.backends.spot_model import JOINT_NAMES, foot_positions
 
-from .estops import StopLevel
 from .modes import Mode
 from .motion import ARM_JOINTS
 from .readings import Reading, rotation
@@ -78,7 +77,7 @@ def streamed_state(robot: SimulatedSpot, reading: Reading) -> Any:
 
 
 def whole_state(robot: SimulatedSpot) -> Any:
-    """Return the state on request: power, battery, faults, E-stop, joints by name."""
+    """Return the state on request: power, battery, temperatures, faults, E-stop, joints by name."""
     reading = robot.physics.reading
     state = robot_state_pb2.RobotState()
     time = timestamp(robot.clock.now())
@@ -89,15 +88,7 @@ def whole_state(robot: SimulatedSpot) -> Any:
     )
     power.shore_power_state = robot_state_pb2.PowerState.SHORE_POWER_STATE_OFF
     power.robot_power_state = robot_state_pb2.PowerState.ROBOT_POWER_STATE_ON
-    power.locomotion_charge_percentage.value = robot.battery
-    battery = state.battery_states.add(identifier="practice", status=robot_state_pb2.BatteryState.STATUS_DISCHARGING)
-    battery.timestamp.CopyFrom(time)
-    battery.charge_percentage.value = robot.battery
-    battery.temperatures.append(30.0)
-    free = robot.estops.level is StopLevel.NONE
-    stop = state.estop_states.add(name="software_estop", type=robot_state_pb2.EStopState.TYPE_SOFTWARE)
-    stop.timestamp.CopyFrom(time)
-    stop.state = robot_state_pb2.EStopState.STATE_NOT_ESTOPPED if free else robot_state_pb2.EStopState.STATE_ESTOPPED
+    robot.condition.write(state, time, robot.battery, robot.estops.level)
     for fault in robot.faults:
         state.behavior_fault_state.faults.add(
             behavior_fault_id=fault.number, onset_timestamp=timestamp(fault.stamp), cause=_CAUSES[fault.cause],

@@ -12,7 +12,9 @@ from adc_wrappers.backends.base import RobotStart
 
 from .accounts import Accounts
 from .clock import SECOND, RobotClock, SimulatedClock, WallClock
+from .condition import Condition
 from .estops import EstopBoard, StopLevel
+from .history import History
 from .joint_mode import JointMode
 from .leases import LeaseBook
 from .link import StateLink
@@ -53,6 +55,7 @@ class SimulatedSpot:
         self.faults: list[BehaviorFault] = []
         self.licensed = True
         self.battery = settings.battery
+        self.condition = Condition()
         self.arm = settings.arm
         self.arm_positions = ARM_POSE.copy()
         """Where the arm's joints are, rad."""
@@ -61,6 +64,7 @@ class SimulatedSpot:
         self.power_off_delay = 0
         """By how much longer a safe power off takes, ns."""
         self.noise = np.random.default_rng(settings.seed)
+        self.history = History()
         self.observers: list[Callable[[], None]] = []
         """Are called after every physics step."""
         self._make_frame = make_frame
@@ -101,6 +105,7 @@ class SimulatedSpot:
             self.begin(Mode.SIT, Move.hold(self.physics.reading))
         if self._then is not None and self.motion.finished(self.elapsed):
             self._finish_behaviour()
+        self.history.note(self)
         for observer in self.observers:
             observer()
 
@@ -139,6 +144,7 @@ class SimulatedSpot:
         self.mode, self.motion, self._then, self._then_at = mode, motion, then, None
         if mode not in (Mode.STAND, Mode.JOINT):
             self._raised = False
+        self.history.note(self)
 
     def stand(self) -> None:
         """Move to the stance."""
@@ -179,7 +185,9 @@ class SimulatedSpot:
         self.begin(Mode.OFF, Limp(self.elapsed))
 
     def power_off_safely(self) -> None:
-        """Sit down, then cut power."""
+        """Sit down, then cut power; to ask again while that is under way changes nothing."""
+        if self._then == self.cut_power:
+            return
         if self.motors is not Motors.ON:
             self.cut_power()
         elif self.mode is Mode.FAULT:
@@ -199,6 +207,7 @@ class SimulatedSpot:
                 self.power_off_safely()
         if self.leases.stale:
             self.lose_lease()
+        self.history.note(self)
 
     def lose_lease(self) -> None:
         """Nobody who may command is there: joint mode ends in the stock stand."""

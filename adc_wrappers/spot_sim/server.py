@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from adc_wrappers.backends.spot import proof
+
 from .certificates import make_certificates
 from .errors import PracticeRobotError
 from .faults import FaultInjector
@@ -31,12 +33,15 @@ class PracticeServer:
         settings: How it behaves.
         password: Of its user.
         port: Where to listen; 0 for any free port.
+        key: With what it proves to be a practice robot; by default a new one.
 
     Raises:
         PracticeRobotError: The port is taken.
     """
 
-    def __init__(self, settings: PracticeSettings, password: str, port: int = 0) -> None:
+    def __init__(self, settings: PracticeSettings, password: str, port: int = 0, key: bytes | None = None) -> None:
+        self.key = proof.make_key() if key is None else key
+        """What clients need to check its proof."""
         self.robot = SimulatedSpot(settings, password, streamed_state)
         self.faults = FaultInjector(self.robot)
         services = make_services(self.robot)
@@ -47,6 +52,7 @@ class PracticeServer:
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="service")
         self._server: Any = grpc.server(self._workers, options=[("grpc.so_reuseport", 0)])
         self._server.add_generic_rpc_handlers([handlers(service, self.robot) for service in services])
+        self._server.add_generic_rpc_handlers([_proof_handler(self.key)])
         credentials = grpc.ssl_server_credentials([(certificates.key, certificates.certificate)])
         try:
             self.port: int = self._server.add_secure_port(f"{HOST}:{port}", credentials)
@@ -65,3 +71,15 @@ class PracticeServer:
             self.robot.close()
         self._server.stop(0.2).wait()
         self._workers.shutdown(wait=True)
+
+
+def _proof_handler(key: bytes) -> Any:
+    """Return the handler of the one call that is no Spot's; it is public and in no directory."""
+
+    def prove(challenge: bytes, context: Any) -> bytes:
+        if len(challenge) != proof.CHALLENGE_BYTES:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"expected {proof.CHALLENGE_BYTES} bytes")
+        return proof.answer(key, challenge)
+
+    table = {proof.METHOD: grpc.unary_unary_rpc_method_handler(prove)}
+    return grpc.method_handlers_generic_handler(proof.SERVICE, table)

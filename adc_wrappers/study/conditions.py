@@ -12,11 +12,12 @@ from typing import Any
 
 from adc_wrappers.core import CurriculumConfig, CurriculumError
 from adc_wrappers.core.errors import MissingExtraError, did_you_mean
+from adc_wrappers.core.reading import check_fields, read_text, tree_problem
 from adc_wrappers.training import ActionConfig, TrainConfig
 
 from .rules import RULES, RobotFacts
 
-__all__ = ["CONDITIONS", "Condition", "PaperRow", "find_condition", "load_condition", "select_conditions"]
+__all__ = ["BY_NAME", "CONDITIONS", "Condition", "PaperRow", "find_condition", "load_condition", "select_conditions"]
 
 CONDITIONS = (
     "train_at_target",
@@ -32,6 +33,10 @@ CONDITIONS = (
     "per_joint",
 )
 """The conditions of this library, in the order of the paper's tables; the last two are not in the paper."""
+
+BY_NAME = ("task_progress", "adaptive", "authors")
+"""Conditions that are run only if they are asked for: the first two look at what the task itself says of its progress,
+the last has numbers of one robot."""
 
 _SECTIONS = ("curriculum", "training", "actions", "rules", "paper")
 _TRAINING = ("early_termination",)
@@ -49,6 +54,18 @@ class PaperRow:
 
     reward: tuple[float, float]
     """Reward."""
+
+    @classmethod
+    def of(cls, values: Any, where: str) -> PaperRow | None:
+        """Return the row that a file holds, if it holds one.
+
+        Raises:
+            CurriculumError: It is no row.
+        """
+        if values is None:
+            return None
+        check_fields(cls, values, f"{where}, paper")
+        return cls(**{name: tuple(numbers) for name, numbers in values.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +107,16 @@ class Condition:
             "rules": list(RULES),
         }
         for section, names in known.items():
+            if not isinstance(getattr(self, section), Mapping):
+                raise CurriculumError(f"condition {self.name!r}: expected a section [{section}], got a value.")
             for name in getattr(self, section):
                 if name not in names:
                     raise CurriculumError(
                         f"condition {self.name!r}, [{section}]: unknown name {name!r}. {did_you_mean(name, names)}"
                     )
+
+        for section, kind in (("curriculum", CurriculumConfig), ("training", TrainConfig), ("actions", ActionConfig)):
+            check_fields(kind, getattr(self, section), f"condition {self.name!r}, [{section}]", partial=True)
 
     def applied_to(self, base: TrainConfig, facts: RobotFacts, seed: int) -> TrainConfig:
         """Return the config of one run.
@@ -111,7 +133,7 @@ class Condition:
             base,
             seed=seed,
             curriculum=dataclasses.replace(base.curriculum, seed=seed, **changes),
-            actions=ActionConfig(**self.actions),
+            actions=dataclasses.replace(base.actions, **self.actions),
             **self.training,
         )
         for name, value in self.rules.items():
@@ -121,7 +143,7 @@ class Condition:
 
 def load_condition(path: Path) -> Condition:
     """Read a condition's file; what is missing or unknown raises."""
-    return _parse(path.stem, path.read_text(encoding="utf-8"), str(path))
+    return _parse(path.stem, read_text(path, CurriculumError), str(path))
 
 
 def find_condition(name: str) -> Condition:
@@ -130,8 +152,9 @@ def find_condition(name: str) -> Condition:
         if not Path(name).exists():
             raise CurriculumError(f"there is no condition file {name}.")
         return load_condition(Path(name))
-    if name not in CONDITIONS:
-        raise CurriculumError(f"unknown condition {name!r}. {did_you_mean(name, CONDITIONS)}")
+    known = (*CONDITIONS, *BY_NAME)
+    if name not in known:
+        raise CurriculumError(f"unknown condition {name!r}. {did_you_mean(name, known)}")
     file = resources.files("adc_wrappers.study") / "conditions" / f"{name}.toml"
     return _parse(name, file.read_text(encoding="utf-8"), f"{name}.toml")
 
@@ -140,7 +163,7 @@ def select_conditions(names: Sequence[str], facts: RobotFacts) -> list[Condition
     """Return the conditions that were asked for; by default all that the robot can have.
 
     Args:
-        names: Names and files; none for all.
+        names: Names and files; none for all but those of :data:`BY_NAME`.
         facts: The robot: with one joint, joints cannot soften one after another.
     """
     found = [find_condition(name) for name in names or CONDITIONS]
@@ -155,16 +178,18 @@ def select_conditions(names: Sequence[str], facts: RobotFacts) -> list[Condition
 def _parse(name: str, text: str, source: str) -> Condition:
     try:
         values = _toml(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CurriculumError(f"{source} cannot be read: {error}.") from error
+    problem = tree_problem(values)
+    if problem is not None:
+        raise CurriculumError(f"{source}: expected plain values, got {problem}.")
     for key in ("title", "differs", "open"):
         if not isinstance(values.get(key), str):
             raise CurriculumError(f"{source}: expected a text {key!r}, got {values.get(key)!r}.")
     for key in values:
         if key not in ("title", "differs", "open", *_SECTIONS):
             raise CurriculumError(f"{source}: unknown section {key!r}. {did_you_mean(key, _SECTIONS)}")
-    paper = values.pop("paper", None)
-    row = None if paper is None else PaperRow(**{key: tuple(value) for key, value in paper.items()})
+    row = PaperRow.of(values.pop("paper", None), source)
     texts: dict[str, Any] = {key: " ".join(values.pop(key).split()) for key in ("title", "differs", "open")}
     return Condition(name=name, paper=row, **texts, **values)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.files import whole_file
 
 from .analysis import CURVES, ConditionNumbers, curves_of, profiles
 from .colours import condition_colours, mode_colours
@@ -28,9 +29,9 @@ def draw_figures(results: StudyResults, numbers: Sequence[ConditionNumbers], out
         "estimates.png": _estimates(plt, numbers, colours),
         "profiles.png": _profiles(plt, results, colours, seed),
     }
-    out.mkdir(parents=True, exist_ok=True)
     for name, figure in pictures.items():
-        figure.savefig(out / name, dpi=110)
+        with whole_file(out / name) as beside:
+            figure.savefig(beside, dpi=110)
         plt.close(figure)
     return [out / name for name in pictures]
 

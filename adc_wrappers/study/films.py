@@ -8,6 +8,7 @@ from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import RunFolder
 from adc_wrappers.runs.recording import record_episode
 from adc_wrappers.training import load_trained
+from adc_wrappers.training.evaluating import pin_and_check
 
 from .results import RunRecord, StudyResults
 
@@ -47,6 +48,7 @@ def _record(run: RunRecord, path: Path, seconds: float, width: int, fps: float) 
     config = policy.config
     env = make_env(config.task, backend=config.backend, render_mode="rgb_array", **config.settings)
     try:
+        pin_and_check(policy, env)
         record_episode(policy, env, config.curriculum, path, seed=FILM_SEED, max_seconds=seconds, width=width, fps=fps)
     finally:
         env.close()

@@ -7,13 +7,14 @@ import os
 import socket
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from adc_wrappers.core import CurriculumError
 from adc_wrappers.core.files import write_json
-from adc_wrappers.runs import RunFolder
+from adc_wrappers.core.reading import check_fields, read_object
+from adc_wrappers.runs import FolderLock, FolderLockedError, RunFolder, RunFolderError
 from adc_wrappers.training import TrainConfig, load_trained, trainer_module
 from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_policy
 
@@ -24,6 +25,8 @@ __all__ = [
     "JobResult",
     "is_complete",
     "is_finished",
+    "read_evaluation",
+    "read_job",
     "run_job",
     "stored_config",
     "write_down",
@@ -108,8 +111,64 @@ def is_finished(job: Job) -> bool:
     path = Path(job.folder) / "eval.json"
     if not path.exists():
         return False
-    summary = json.loads(path.read_text())
+    summary = read_evaluation(path)
     return is_complete(summary, job.config) and bool(summary["episodes"] == job.episodes)
+
+
+@dataclass
+class _EvaluationKinds:
+    """Kinds of what a study reads of ``eval.json``."""
+
+    trained: dict[str, Any]
+    at_target: bool
+    seed: int
+    episodes: int
+    success_rate: float
+    length_mean: float
+    return_mean: float
+    modes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class _TrainedKinds:
+    steps: int
+
+
+def read_evaluation(path: Path) -> dict[str, Any]:
+    """Return the ``eval.json`` of a run.
+
+    Raises:
+        RunFolderError: It is no evaluation of this library.
+    """
+    values = read_object(path, RunFolderError)
+    check_fields(_EvaluationKinds, values, str(path), RunFolderError, more=True)
+    check_fields(_TrainedKinds, values["trained"], f"{path}, trained", RunFolderError, more=True)
+    if values["episodes"] < 1:
+        raise RunFolderError(f"{path}: expected at least one episode, got {values['episodes']}.")
+    return values
+
+
+@dataclass
+class _JobKinds:
+    """Kinds of what ``job.json`` and the older ``done.json`` hold."""
+
+    state: str = ""
+    error: str | None = None
+    seconds: float | None = None
+    attempts: int = 0
+
+
+def read_job(path: Path) -> dict[str, Any]:
+    """Return how a run went so far; nothing if it has not begun.
+
+    Raises:
+        RunFolderError: The file is damaged.
+    """
+    if not path.exists():
+        return {}
+    values = read_object(path, RunFolderError)
+    check_fields(_JobKinds, values, str(path), RunFolderError, more=True)
+    return values
 
 
 def is_complete(summary: dict[str, Any], config: dict[str, Any]) -> bool:
@@ -123,16 +182,24 @@ def run_job(job: Job) -> JobResult:
     begin = time.perf_counter()
     folder = Path(job.folder)
     try:
+        with FolderLock(folder):
+            result = _attempt(job)
+            seconds = time.perf_counter() - begin
+            write_down(folder, result["state"], result["error"], seconds)
+    except FolderLockedError as error:  # it is somebody else's to say how that run goes
+        return JobResult(condition=job.condition, seed=job.seed, state="failed", error=str(error))
+    return JobResult(condition=job.condition, seed=job.seed, seconds=seconds, **result)
+
+
+def _attempt(job: Job) -> dict[str, Any]:
+    try:
         if not is_finished(job):
             _train(job)
             _evaluate(job)
-        summary = json.loads((folder / "eval.json").read_text())
-        result = {"state": "finished", "summary": summary, "error": None}
+        summary = read_evaluation(Path(job.folder) / "eval.json")
     except Exception:  # whatever it is, the other runs of the study go on and the report shows it
-        result = {"state": "failed", "summary": None, "error": traceback.format_exc(limit=20)}
-    seconds = time.perf_counter() - begin
-    write_down(folder, result["state"], result["error"], seconds)
-    return JobResult(condition=job.condition, seed=job.seed, seconds=seconds, **result)
+        return {"state": "failed", "summary": None, "error": traceback.format_exc(limit=20)}
+    return {"state": "finished", "summary": summary, "error": None}
 
 
 def stored_config(path: Path) -> dict[str, Any]:
@@ -145,8 +212,6 @@ def stored_config(path: Path) -> dict[str, Any]:
 def _train(job: Job) -> None:
     path, config = Path(job.folder), TrainConfig.from_dict(job.config)
     begun = (path / "config.json").exists()
-    if not begun:
-        (path / JOB_FILE).unlink(missing_ok=True)  # of an attempt whose process died before it began
     if begun and stored_config(path) != json.loads(json.dumps(config.to_dict())):
         raise CurriculumError(f"{path} was trained with other settings than this study. Remove it, or choose --out.")
     folder = RunFolder.open(path) if begun else RunFolder.create(path, config.to_dict())
@@ -172,13 +237,13 @@ def _evaluate(job: Job) -> None:
 def write_down(folder: Path, state: str, error: str | None, seconds: float) -> None:
     """Keep state, error, and how long all attempts took together."""
     path = folder / JOB_FILE
-    before = json.loads(path.read_text()) if path.exists() else {"seconds": 0.0, "attempts": 0}
+    before = read_job(path)
     folder.mkdir(parents=True, exist_ok=True)
     values = {
         "state": state,
         "error": error,
-        "seconds": round(before["seconds"] + seconds, 1),
-        "attempts": before["attempts"] + 1,
+        "seconds": round((before.get("seconds") or 0.0) + seconds, 1),
+        "attempts": before.get("attempts", 0) + 1,
         "host": socket.gethostname(),
         "process": os.getpid(),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .analysis import ConditionNumbers
@@ -15,9 +16,9 @@ def markdown_report(
     results: StudyResults, numbers: Sequence[ConditionNumbers], pictures: Sequence[str], *, seed: int = 0
 ) -> str:
     """Return the report; pictures are named relative to it."""
-    parts = [f"# Study: {results.config()['task']}", headline(results), results.notes.strip()]
+    parts = [f"# Study: {_plain(results.config()['task'])}", _plain(headline(results)), results.notes.strip()]
     for table in study_tables(results, numbers):
-        parts += [f"## {table.title}", _table(table)]
+        parts += [f"## {_plain(table.title)}", _table(table)]
     parts += [
         "Mean ± standard deviation over runs (n − 1). IQM: the mean of the middle half of the runs; intervals by "
         f"resampling runs 2000 times (percentile method, seed {seed}). Failed and unfinished runs are in no number."
@@ -27,17 +28,37 @@ def markdown_report(
     parts += ["## Conditions", _conditions(results), "## Every run", _runs(results)]
     failed = [run for run in results.runs if run.state == "failed"]
     if failed:
-        lines = [
-            f"- {run.condition}, seed {run.seed}: `{(run.error or '?').strip().splitlines()[-1]}`" for run in failed
-        ]
+        lines = [f"- {_plain(run.condition)}, seed {run.seed}: {_code(_last_line(run.error))}" for run in failed]
         parts += ["## Failed runs", "\n".join(lines)]
-    parts += ["## Commands", "```sh\n" + "\n".join(how_to_repeat(results)) + "\n```"]
+    commands = "\n".join(how_to_repeat(results))
+    fence = "`" * max(3, _longest_ticks(commands) + 1)
+    parts += ["## Commands", f"{fence}sh\n{commands}\n{fence}"]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def _plain(text: str) -> str:
+    """Return a text that Markdown shows as it is: no HTML, no emphasis, no end of a table's cell."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    return re.sub(r"([*|`\[\]])", r"\\\1", escaped)
+
+
+def _code(text: str) -> str:
+    """Return a text as code that no backtick inside ends."""
+    fence = "`" * (_longest_ticks(text) + 1)
+    return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
+
+
+def _longest_ticks(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def _last_line(error: str | None) -> str:
+    return ((error or "").strip().splitlines() or ["?"])[-1]
+
+
 def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "|".join(["---"] + ["---:"] * (len(head) - 1)) + "|"]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in row) + " |" for row in rows]
+    lines = ["| " + " | ".join(map(_plain, head)) + " |", "|" + "|".join(["---"] + ["---:"] * (len(head) - 1)) + "|"]
+    lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in rows]
     return "\n".join(lines)
 
 
@@ -50,6 +71,11 @@ def _table(table: Table) -> str:
     return "\n".join(lines)
 
 
+def _no_html(text: str) -> str:
+    """Return a sentence with its Markdown, which conditions may have, and without HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
 def _modes(numbers: Sequence[ConditionNumbers]) -> str:
     modes = list(dict.fromkeys(mode for row in numbers for mode, share in row.modes.items() if share > 0))
     rows = [[row.condition.title, *(f"{100 * row.modes.get(mode, 0.0):.1f} %" for mode in modes)] for row in numbers]
@@ -59,8 +85,8 @@ def _modes(numbers: Sequence[ConditionNumbers]) -> str:
 def _conditions(results: StudyResults) -> str:
     lines = []
     for condition in conditions_shown(results):
-        lines.append(f"- **{condition.title.replace('*', chr(92) + '*')}** (`{condition.name}`). {condition.differs}")
-        lines[-1] += f" *Left open:* {condition.open}"
+        differs, left_open = _no_html(condition.differs), _no_html(condition.open)
+        lines.append(f"- **{_plain(condition.title)}** ({_code(condition.name)}). {differs} *Left open:* {left_open}")
     return "\n".join(lines)
 
 

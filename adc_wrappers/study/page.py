@@ -52,7 +52,7 @@ def html_page(results: StudyResults, numbers: Sequence[ConditionNumbers], *, see
         style=_asset("page.css"),
         script=_asset("page.js"),
         body="\n".join(part for part in body if part),
-        data=json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
+        data=_script_json(data),
     )
 
 
@@ -83,10 +83,14 @@ def _asset(name: str) -> str:
 
 
 def _fill(template: str, **parts: str) -> str:
-    text = _asset(template)
-    for name, value in parts.items():
-        text = text.replace("{{" + name + "}}", value)
-    return text
+    """Return the template with its marks replaced, in one pass: what is put in is not looked at again."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _asset(template))
+
+
+def _script_json(data: Any) -> str:
+    """Return JSON that stays inside its script element, whatever texts are in it: no ``<``, ``>`` or ``&``."""
+    text = json.dumps(data, separators=(",", ":"))
+    return re.sub(r"[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _section(title: str, *parts: str) -> str:
@@ -172,7 +176,8 @@ def _mode_chart(numbers: Sequence[ConditionNumbers]) -> dict[str, Any]:
 def _figures(charts: Sequence[dict[str, Any]], zoom: bool = False) -> str:
     tools = '<span class="chart-tools"></span>' if zoom else ""
     figures = [
-        f'<figure id="{chart["id"]}"><figcaption><span>{_escape(chart["title"])}</span>{tools}</figcaption></figure>'
+        f'<figure id="{_escape(chart["id"])}"><figcaption><span>{_escape(chart["title"])}</span>{tools}</figcaption>'
+        "</figure>"
         for chart in charts
     ]
     return f'<div class="charts">{"".join(figures)}</div>'

@@ -12,6 +12,7 @@ from typing import Any
 
 from adc_wrappers.core import CurriculumError
 from adc_wrappers.core.files import write_json
+from adc_wrappers.core.reading import check_fields, read_object
 from adc_wrappers.runs import RunFolderError
 from adc_wrappers.runs.folder import source_commit
 from adc_wrappers.training import TrainConfig
@@ -121,17 +122,32 @@ def read_study(out: Path) -> dict[str, Any] | None:
     path = out / STUDY_FILE
     if not path.exists():
         return None
-    values: dict[str, Any] = json.loads(path.read_text())
+    values = read_object(path, RunFolderError)
     if values.get("format") != _FORMAT or values.get("version") != _VERSION:
         raise RunFolderError(f"{path}: expected {_FORMAT} version {_VERSION}, got {values.get('format')!r}.")
+    check_fields(_StudyKinds, values, str(path), RunFolderError, more=True)
+    if not all(isinstance(condition.get("name"), str) for condition in values["conditions"]):
+        raise RunFolderError(f"{path}: expected a name of every condition; the file is damaged.")
     return values
+
+
+@dataclass
+class _StudyKinds:
+    """Kinds of what ``study.json`` holds."""
+
+    config: dict[str, Any]
+    episodes: int
+    eval_envs: int | None
+    seeds: list[int]
+    conditions: list[dict[str, Any]]
+    commands: list[dict[str, Any]]
 
 
 def condition_from(values: dict[str, Any]) -> Condition:
     """Return a condition as ``study.json`` keeps it."""
-    paper = values.get("paper")
-    row = None if paper is None else PaperRow(**{key: tuple(value) for key, value in paper.items()})
-    return Condition(**{**values, "paper": row})
+    where = f"condition {values.get('name')!r}"
+    check_fields(Condition, values, where, skip=("paper",))
+    return Condition(**{**values, "paper": PaperRow.of(values.get("paper"), where)})
 
 
 def _condition_values(condition: Condition) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adc_wrappers.core.reading import read_object
 from adc_wrappers.runs import RunFolder, RunFolderError
+from adc_wrappers.training import TrainConfig
+from adc_wrappers.training.origin import check_settings
 
-from .conditions import CONDITIONS, Condition, find_condition
-from .job import EVALUATION_SEED, JOB_FILE, is_complete
+from .conditions import BY_NAME, CONDITIONS, Condition, find_condition
+from .job import EVALUATION_SEED, JOB_FILE, is_complete, read_evaluation, read_job, stored_config
 from .plan import condition_from, read_study
 
 __all__ = ["METRICS", "Metric", "RunRecord", "StudyResults", "read_results"]
@@ -103,7 +105,8 @@ class RunRecord:
     def commit(self) -> str | None:
         """Return the library's commit that trained it."""
         path = self.path / "versions.json"
-        return json.loads(path.read_text()).get("commit") if path.exists() else None
+        commit = read_object(path, RunFolderError).get("commit") if path.exists() else None
+        return None if commit is None else str(commit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +188,7 @@ def _order(name: str) -> tuple[int, str]:
 
 
 def _guess(name: str) -> Condition:
-    if name in CONDITIONS:
+    if name in (*CONDITIONS, *BY_NAME):
         return find_condition(name)
     return Condition(name=name, title=name, differs="Not said: there is no study.json.", open="Not said.")
 
@@ -195,16 +198,28 @@ def _seed(path: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _json(path: Path) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    return values
+def _refuse_other_settings(path: Path, config: dict[str, Any], summary: dict[str, Any]) -> None:
+    """Raise if a run's settings are not those of its checkpoint or of its evaluation."""
+    folder = RunFolder(path)
+    if config and folder.checkpoints.paths():
+        check_settings(folder, TrainConfig.from_dict(config), folder.checkpoints.load_latest())
+    target = config.get("curriculum", {}).get("target_stiffness")
+    if "target_stiffness" in summary and summary["target_stiffness"] != target:
+        raise RunFolderError(
+            f"{path}: eval.json is of a target stiffness of {summary['target_stiffness']}, config.json of {target}. "
+            "Put the old value back, or evaluate the run again."
+        )
 
 
 def _record(path: Path, episodes: int | None) -> RunRecord:
-    config, summary, job = _json(path / "config.json"), _json(path / "eval.json"), _json(path / JOB_FILE)
+    files = {name: path / name for name in ("config.json", "eval.json")}
+    config = stored_config(path) if files["config.json"].exists() else {}
+    summary = read_evaluation(files["eval.json"]) if config and files["eval.json"].exists() else {}
+    job = read_job(path / JOB_FILE)
+    _refuse_other_settings(path, config, summary)
     trained = bool(summary) and is_complete(summary, config) and episodes in (None, summary["episodes"])
     state = "finished" if trained else "failed" if job.get("state") == "failed" else "unfinished"
-    seconds = job.get("seconds", _json(path / "done.json").get("seconds"))
+    seconds = job.get("seconds", read_job(path / "done.json").get("seconds"))
     return RunRecord(
         condition=path.parent.name,
         seed=_seed(path) or 0,

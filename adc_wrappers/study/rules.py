@@ -60,7 +60,7 @@ def _action_scale(config: TrainConfig, facts: RobotFacts, value: Any) -> TrainCo
         if not (isinstance(start, float) and isinstance(target, float)):
             raise CurriculumError("rules.action_scale 'K0/K*' needs one K_0 and one K_* for all joints.")
         factor = start / target
-    elif isinstance(value, int | float) and value > 0:
+    elif isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < np.inf:
         factor = float(value)
     else:
         raise CurriculumError(f"rules.action_scale: expected 'K0/K*' or a positive factor, got {value!r}.")

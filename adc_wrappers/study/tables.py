@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +15,19 @@ from typing import Any
 import numpy as np
 
 from adc_wrappers.core.files import write_atomically
+from adc_wrappers.runs import RunFolderError
 
 from .analysis import CURVES, ConditionNumbers, curves_of
 from .results import METRICS, StudyResults
 
 __all__ = ["load_scores", "write_tables"]
+
+
+_NPZ_ERRORS = (
+    zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RuntimeError,
+    MemoryError, OverflowError, SyntaxError, tokenize.TokenError, struct.error,
+)  # fmt: skip
+"""What numpy raises for a damaged file, whose headers it reads as Python literals."""
 
 
 def write_tables(results: StudyResults, numbers: Sequence[ConditionNumbers], out: Path, *, seed: int = 0) -> list[Path]:
@@ -36,8 +48,19 @@ def write_tables(results: StudyResults, numbers: Sequence[ConditionNumbers], out
 
 def load_scores(path: Path) -> dict[str, Any]:
     """Return condition → array ``(runs, tasks)`` from a ``scores-METRIC.npz``: the format that rliable takes."""
-    with np.load(path) as file:
-        return dict(file)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            scores = dict(file)
+    except _NPZ_ERRORS as error:
+        raise RunFolderError(f"{path} is not a table of scores ({error}).") from error
+    for name, values in scores.items():
+        if not isinstance(values, np.ndarray):
+            raise RunFolderError(f"{path}: {name!r}: expected an array, got something else; the file is damaged.")
+        if values.ndim != 2 or values.dtype != np.float64:
+            raise RunFolderError(
+                f"{path}: {name!r}: expected numbers (runs, tasks), got {values.dtype} {values.shape}."
+            )
+    return scores
 
 
 def _run_rows(results: StudyResults) -> Iterable[dict[str, Any]]:

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 from adc_wrappers.core.files import write_atomically
+from adc_wrappers.runs.lock import LOCK_FILE
 
 from .engines import JobFunction
 from .job import Job, JobResult
@@ -26,7 +27,7 @@ def pack_unless_shared(function: JobFunction, job: Job) -> JobResult:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
-            if path.is_file():
+            if path.is_file() and path.name != LOCK_FILE:
                 archive.write(path, path.relative_to(folder))
     return dataclasses.replace(result, archive=content.getvalue())
 

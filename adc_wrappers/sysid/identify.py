@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,7 @@ from .information import Information, gather_information, polish
 from .losses import LossName, Measured, Scales, mmd, residuals, soften, squared_error, wasserstein
 from .parameters import FreeParameter, ParameterSpace
 from .result import Identification
-from .search import CmaSearch
+from .search import CmaSearch, resume_search
 from .simulation import Prediction, WindowSimulator, model_digest
 from .windows import Windows, WindowSettings, in_joint_order
 
@@ -235,14 +234,7 @@ def _start(problem: Problem, settings: IdentifySettings, state_file: Path | None
     )  # fmt: skip
     if state_file is None or not state_file.exists():
         return fresh
-    state = json.loads(state_file.read_text())
-    kept = {name: value for name, value in fresh.state_dict().items() if name != "told"}
-    kept["problem"] = problem.fingerprint()
-    if {name: state.get(name) for name in kept} != kept:
-        raise ValueError(
-            f"{state_file} is of a search with other settings or logs. Remove it, or use those it was begun with."
-        )
-    return CmaSearch.from_state(state)
+    return resume_search(state_file, fresh, problem.fingerprint())
 
 
 def _joint_names(robot: Mapping[str, Any]) -> tuple[str, ...]:

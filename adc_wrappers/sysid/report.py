@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adc_wrappers.core.errors import MissingExtraError
-from adc_wrappers.core.files import write_atomically, write_json
+from adc_wrappers.core.files import whole_file, write_atomically, write_json
 
 from .result import Identification
 
@@ -70,8 +70,8 @@ def draw_report(found: Identification, path: Path) -> Path:
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=7)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
+    with whole_file(path) as beside:
+        figure.savefig(beside, dpi=100)
     plt.close(figure)
     return path
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.reading import read_object
+
+from .errors import IdentificationError
 
 try:
     with warnings.catch_warnings():
@@ -17,7 +21,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("cma", "sysid", "System identification") from error
 
-__all__ = ["CmaSearch"]
+__all__ = ["CmaSearch", "resume_search"]
 
 _Array = NDArray[np.float64]
 
@@ -121,3 +125,33 @@ class CmaSearch:
             search.ask()
             search.tell(np.asarray(losses, dtype=np.float64))
         return search
+
+
+def resume_search(path: Path, fresh: CmaSearch, problem: str) -> CmaSearch:
+    """Return the search that a file holds, if it is of the same settings and problem as a fresh one.
+
+    Args:
+        path: What was written of :meth:`CmaSearch.state_dict`, with the problem's fingerprint.
+        fresh: The search as it would begin.
+        problem: Fingerprint of the problem.
+
+    Raises:
+        IdentificationError: The file is damaged, or of another search.
+    """
+    state = read_object(path, IdentificationError)
+    kept = {**fresh.state_dict(), "problem": problem, "told": None}
+    if {**{name: state.get(name) for name in kept}, "told": None} != kept:
+        raise IdentificationError(
+            f"{path} is of a search with other settings or logs. Remove it, or use those it was begun with."
+        )
+    told = state.get("told")
+    if not isinstance(told, list) or not all(_are_losses(losses, fresh.population) for losses in told):
+        raise IdentificationError(
+            f"{path}: expected {fresh.population} finite losses of every generation; the file is damaged: remove it."
+        )
+    return CmaSearch.from_state(state)
+
+
+def _are_losses(losses: Any, count: int) -> bool:
+    numbers = isinstance(losses, list) and len(losses) == count and all(type(loss) in (int, float) for loss in losses)
+    return numbers and bool(np.isfinite(np.array(losses, dtype=np.float64)).all())

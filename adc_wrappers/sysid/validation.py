@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from adc_wrappers.core.reading import check_fields, read_object
 from adc_wrappers.trajectories import TrajectoryLog
 
+from .errors import IdentificationError
 from .findings import Valley, as_commanded, identified_parameters, trace_errors
 from .identify import IdentifySettings, Problem
 from .information import polish
 from .losses import Scales
-from .parameters import FreeParameter
+from .parameters import FreeParameter, ParameterSpace
 from .result import Identification, IdentifiedParameter, TraceErrors
 from .simulation import model_digest
 from .windows import WindowSettings
@@ -70,14 +71,49 @@ class Validation:
         return asdict(self)
 
 
+@dataclass
+class _SavedKinds:
+    """Kinds of what ``identification.json`` holds."""
+
+    settings: dict[str, Any]
+    parameters: list[dict[str, Any]]
+    confidence: float
+
+
+@dataclass
+class _SettingsKinds:
+    free: list[dict[str, Any]]
+    fixed: dict[str, float]
+    windows: dict[str, Any]
+    scales: dict[str, Any]
+    physics_step: float
+    model: str | None = None
+
+
+@dataclass
+class _ParameterKinds:
+    value: float
+    lower: float | None
+    upper: float | None
+
+
 def load_identification(path: Path) -> SavedIdentification:
     """Read an ``identification.json``; the robot's model is not in it.
 
     Raises:
-        ValueError: The file is missing or not of an identification.
+        IdentificationError: The file is missing or not of an identification.
     """
+    saved = read_object(path, IdentificationError)
+    where = f"{path} (`adc sysid fit` makes them)"
+    check_fields(_SavedKinds, saved, where, IdentificationError, more=True)
+    check_fields(_SettingsKinds, saved["settings"], f"{where}, settings", IdentificationError, more=True)
+    for item in saved["settings"]["free"]:
+        check_fields(FreeParameter, item, f"{where}, free", IdentificationError)
+    for item in saved["parameters"]:
+        check_fields(_ParameterKinds, item, f"{where}, parameters", IdentificationError, more=True)
+    check_fields(WindowSettings, saved["settings"]["windows"], f"{where}, windows", IdentificationError)
+    check_fields(Scales, saved["settings"]["scales"], f"{where}, scales", IdentificationError)
     try:
-        saved = json.loads(path.read_text())
         free = tuple(FreeParameter(**item) for item in saved["settings"]["free"])
         settings = IdentifySettings(
             free=free,
@@ -87,15 +123,18 @@ def load_identification(path: Path) -> SavedIdentification:
             confidence=saved["confidence"],
             robot={"physics_step": saved["settings"]["physics_step"]},
         )
-        parameters = tuple(saved["parameters"])
-        return SavedIdentification(
-            values=tuple(float(item["value"]) for item in parameters),
-            parameters=parameters,
-            settings=settings,
-            model=saved["settings"].get("model"),
-        )
-    except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not an identification ({error!r}). `adc sysid fit` makes them.") from error
+        ParameterSpace(free, ("joint",), settings.fixed)  # each kind once, free or fixed
+    except ValueError as error:  # a setting out of range, in its own class's words
+        raise IdentificationError(f"{where}: {error}") from error
+    values = tuple(float(item["value"]) for item in saved["parameters"])
+    if not np.isfinite(values).all():
+        raise IdentificationError(f"{where}: expected finite values of the parameters, got {values}.")
+    return SavedIdentification(
+        values=values,
+        parameters=tuple(saved["parameters"]),
+        settings=settings,
+        model=saved["settings"].get("model"),
+    )
 
 
 def validate(
@@ -114,6 +153,11 @@ def validate(
     try:
         known: list[IdentifiedParameter | dict[str, Any]] = list(found.parameters)
         values = np.array([_value(item) for item in known])
+        if len(values) != len(problem.space):
+            raise IdentificationError(
+                f"expected {len(problem.space)} parameters, as this robot's joints and the settings have it, got "
+                f"{len(values)}. Use the identification of this robot."
+            )
         point = problem.space.to_unit(values)
         errors = trace_errors(problem, problem.predict(point[None]))
         plain = trace_errors(problem, as_commanded(problem))

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adc_wrappers.core import CurriculumConfig, CurriculumError
+from adc_wrappers.core.config import SEED_LIMIT
 from adc_wrappers.core.errors import did_you_mean
+from adc_wrappers.core.reading import check_fields
 from adc_wrappers.envs.registry import find_task, make_env
 
 from .actions import ActionConfig
@@ -73,6 +75,8 @@ class TrainConfig:
             )
         if self.checkpoint_every < 1:
             raise CurriculumError(f"checkpoint_every: expected at least 1, got {self.checkpoint_every}.")
+        if not 0 <= self.seed < SEED_LIMIT:
+            raise CurriculumError(f"seed: expected a whole number in [0, 2^32), got {self.seed}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready values."""
@@ -84,12 +88,20 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
-        """Build the config that :meth:`to_dict` wrote."""
-        ppo = dict(values["ppo"])
-        ppo["hidden"] = tuple(ppo["hidden"])
+        """Build the config that :meth:`to_dict` wrote.
+
+        Raises:
+            CurriculumError: A setting is missing, unknown, of another kind, or out of range.
+        """
+        check_fields(cls, values, "training settings", skip=("curriculum", "ppo", "actions"))
+        ppo, actions = values["ppo"], values.get("actions", {})
+        check_fields(PpoConfig, ppo, "training settings, ppo")
+        check_fields(ActionConfig, actions, "training settings, actions")
+        if "hidden" in ppo:
+            ppo = {**ppo, "hidden": tuple(ppo["hidden"])}
         curriculum = CurriculumConfig.from_dict(values["curriculum"])
-        actions = ActionConfig(**values.get("actions", {}))
-        return cls(**{**values, "curriculum": curriculum, "ppo": PpoConfig(**ppo), "actions": actions})
+        parts = {"curriculum": curriculum, "ppo": PpoConfig(**ppo), "actions": ActionConfig(**actions)}
+        return cls(**{**values, **parts})
 
     @property
     def iterations(self) -> int:

@@ -12,14 +12,28 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.core import CurriculumConfig, CurriculumError
+from adc_wrappers.core import (
+    ActuatorCurriculumVectorWrapper,
+    ActuatorCurriculumWrapper,
+    CurriculumConfig,
+    CurriculumError,
+)
 from adc_wrappers.core.errors import did_you_mean
+from adc_wrappers.envs.fit import MadeFor, check_env
 from adc_wrappers.envs.registry import find_task, make_env
 from adc_wrappers.runs import EvaluationResult, evaluate
 
 from .config import TrainConfig
 
-__all__ = ["BATCH", "EvaluablePolicy", "EvaluationSetup", "draw_evaluation", "evaluate_policy"]
+__all__ = [
+    "BATCH",
+    "EvaluablePolicy",
+    "EvaluationSetup",
+    "asked_differences",
+    "draw_evaluation",
+    "evaluate_policy",
+    "pin_and_check",
+]
 
 BATCH = 100
 """Envs that are stepped together unless told otherwise."""
@@ -35,6 +49,10 @@ class EvaluablePolicy(Protocol):
     @property
     def steps(self) -> int:
         """Env steps that it was trained for."""
+
+    @property
+    def made_for(self) -> MadeFor | None:
+        """The env that it was made for; None where its task does not say."""
 
     def __call__(self, observation: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the actions for a batch of observations."""
@@ -61,6 +79,9 @@ class EvaluationSetup:
 
     name: str
     """Stem of the result's files: ``eval``, and what differs from the training."""
+
+    asked: tuple[str, ...] = ()
+    """In what the env may differ from the policy's own because the user asked for it."""
 
     @classmethod
     def of(
@@ -94,6 +115,7 @@ class EvaluationSetup:
             curriculum=curriculum,
             at_target=at_target,
             name="-".join(parts),
+            asked=asked_differences(settings=bool(changed) or engine != config.backend, stiffness=not at_target),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -151,13 +173,29 @@ def evaluate_policy(
     batch = min(BATCH, episodes) if num_envs is None else num_envs
     envs = make_env(setup.task, backend=setup.backend, num_envs=batch, **setup.settings)
     try:
+        pinned = ActuatorCurriculumVectorWrapper(envs, setup.curriculum, training=False)
+        said = check_env(policy, pinned, asked=setup.asked)
         result = evaluate(policy, envs, setup.curriculum, episodes=episodes, seed=seed, on_step=on_step)
     finally:
         envs.close()
     trained = {"backend": policy.config.backend, "steps": policy.steps, "seed": policy.config.seed}
     target = policy.config.curriculum.to_dict()["target_stiffness"]
     summary = {"seed": seed, "trained": trained, "target_stiffness": target, **setup.describe(), **result.summary()}
-    return result, summary
+    return result, {**summary, "differs_from_training": said} if said else summary
+
+
+def asked_differences(*, settings: bool, stiffness: bool) -> tuple[str, ...]:
+    """Return in what an env may differ from a policy's own, because a user gave other settings or another stiffness.
+
+    Damping follows stiffness and inertia, and inertia follows settings and engines.
+    """
+    numbers = ("nominal_pose", "action_scale", "action_limit", "policy_step", "damping")
+    return (*(numbers if settings else ()), *(("stiffness", "damping") if stiffness else ()))
+
+
+def pin_and_check(policy: EvaluablePolicy, env: Any) -> None:
+    """Pin a single env's gains to the policy's target, and refuse an env that the policy was not made for."""
+    check_env(policy, ActuatorCurriculumWrapper(env, policy.config.curriculum, training=False))
 
 
 def draw_evaluation(result: EvaluationResult, setup: EvaluationSetup, path: Path, title: str) -> Path:

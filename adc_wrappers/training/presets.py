@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adc_wrappers.core import CurriculumError
+from adc_wrappers.core.config import AUTHORS
 from adc_wrappers.core.errors import did_you_mean
 
+from .actions import ActionConfig
 from .config import TrainConfig, recommended_curriculum
 from .ppo import PpoConfig
 
@@ -45,6 +47,9 @@ class Recipe:
 
     backend: str | None = None
     """Engine that it is meant for; None for the task's first."""
+
+    actions: ActionConfig = field(default_factory=ActionConfig)
+    """What happens to actions between the policy and the joint targets in training."""
 
 
 HANDSTAND_CPU = Recipe(
@@ -83,6 +88,39 @@ HANDSTAND_SUCCESS = dataclasses.replace(
 )
 """The same, with K driven by the success rate: standing on four feet, however long, does not soften the joints."""
 
+HANDSTAND_AUTHORS = Recipe(
+    trainer="rsl_rl",
+    workers="batch",
+    ppo=dataclasses.replace(PAPER_PPO, total_steps=5_000 * 24 * 4096),
+    settings={"preset": "authors"},
+    curriculum=AUTHORS,
+    actions=ActionConfig(constant_torque=True),
+    checkpoint_every=50,
+)
+"""The task and the curriculum of the paper's authors' public code, 5,000 iterations, with the paper's PPO."""
+
+PLANAR_HANDSTAND = Recipe(
+    trainer="rsl_rl",
+    workers="batch",
+    ppo=PpoConfig(
+        total_steps=3_000_000,
+        num_envs=256,
+        n_steps=32,
+        batch_size=2048,
+        n_epochs=5,
+        target_kl=0.02,
+        initial_std=0.35,
+        hidden=(128, 64),
+        reward_scale=0.2,
+        scale_observations=True,
+        output_gain=0.01,
+    ),
+    settings={"preset": "cpu", "fall_cost": 18.0, "physics_step": 0.004, "decimation": 5},
+    curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.4},
+    checkpoint_every=50,
+)
+"""The handstand in the plane of symmetry: some minutes of one core."""
+
 CARTPOLE_NARROW = Recipe(
     trainer="sb3",
     workers="batch",
@@ -118,8 +156,9 @@ _REACHABLE = 0.9
 _SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
 
 RECIPES: dict[str, dict[str, Recipe]] = {
-    "spot-handstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS},
-    "spot-hindstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS},
+    "spot-handstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS, "authors": HANDSTAND_AUTHORS},
+    "spot-planar-handstand": {"default": PLANAR_HANDSTAND},
+    "spot-hindstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS, "authors": HANDSTAND_AUTHORS},
     "cartpole": {
         "default": Recipe(
             trainer="sb3",
@@ -202,4 +241,5 @@ def default_config(
         ppo=chosen.ppo,
         settings=merged,
         checkpoint_every=chosen.checkpoint_every,
+        actions=chosen.actions,
     )

@@ -12,8 +12,10 @@ from typing import Any
 
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumError
 from adc_wrappers.core.files import write_json
+from adc_wrappers.core.reading import check_fields, read_object
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import RunFolderError, wilson_interval
+from adc_wrappers.runs.ownership import has_begun
 
 from .config import TrainConfig
 
@@ -142,7 +144,7 @@ class Selection:
     @classmethod
     def create(cls, folder: Path, rule: SelectionRule, config: TrainConfig) -> Selection:
         """Begin a search in a folder that is not there yet, or empty."""
-        if folder.exists() and any(folder.iterdir()):
+        if has_begun(folder):
             raise RunFolderError(f"{folder} exists. Go on with it (--resume), or choose another (--out).")
         selection = cls(folder, rule, config)
         selection.save()
@@ -154,9 +156,10 @@ class Selection:
         path = folder / FILE
         if not path.exists():
             return cls.create(folder, rule, config)
-        stored = json.loads(path.read_text())
+        stored = read_object(path, RunFolderError)
         if stored.get("format") != _FORMAT or stored.get("version") != _VERSION:
             raise RunFolderError(f"{path}: expected {_FORMAT} version {_VERSION}, got {stored.get('format')!r}.")
+        trials = _read_trials(path, stored)
         before = {**stored["rule"], **stored["config"], "maximum": rule.maximum}
         after = as_stored({**dataclasses.asdict(rule), **config.to_dict()})
         differing = [
@@ -168,7 +171,7 @@ class Selection:
                 + "; ".join(differing)
                 + ". Give the options it began with, or begin a new one with --out."
             )
-        return cls(folder, rule, config, [Trial(**trial) for trial in stored["trials"]])
+        return cls(folder, rule, config, trials)
 
     def save(self) -> None:
         """Write the state, whole or not at all."""
@@ -214,6 +217,40 @@ class Selection:
         if len(known) < len(parts):
             return None
         return pool(known)
+
+
+@dataclass
+class _SelectionKinds:
+    """Kinds of what ``select_k0.json`` holds."""
+
+    rule: dict[str, Any]
+    config: dict[str, Any]
+    trials: list[dict[str, Any]]
+
+
+@dataclass
+class _EpisodeKinds:
+    """Kinds of what :func:`pool` reads."""
+
+    episodes: int
+    successes: int
+    length_mean: float
+
+
+def _read_trials(path: Path, stored: dict[str, Any]) -> list[Trial]:
+    check_fields(_SelectionKinds, stored, str(path), RunFolderError, more=True)
+    for trial in stored["trials"]:
+        check_fields(Trial, trial, f"{path}, trials", RunFolderError)
+        for name in ("own", "target"):
+            part = trial.get(name)
+            if part is None:
+                continue
+            check_fields(_EpisodeKinds, part, f"{path}, trials, {name}", RunFolderError, more=True)
+            if not (0 <= part["successes"] <= part["episodes"] and part["episodes"] > 0):
+                raise RunFolderError(
+                    f"{path}: expected successes of at least one episode, got {part['successes']}/{part['episodes']}."
+                )
+    return [Trial(**trial) for trial in stored["trials"]]
 
 
 def pool(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adc_wrappers.core.errors import MissingExtraError
-from adc_wrappers.core.files import write_atomically
+from adc_wrappers.core.files import whole_file, write_atomically
 
 from .selection import Selection, pool
 
@@ -86,7 +86,8 @@ def draw_selection(selection: Selection) -> Path:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     path = selection.folder / "select_k0.png"
-    figure.savefig(path, dpi=130)
+    with whole_file(path) as beside:
+        figure.savefig(beside, dpi=130)
     plt.close(figure)
     return path
 

@@ -93,8 +93,11 @@ def log_to_columns(log: TrajectoryLog) -> dict[str, _Array]:
 
 def _joints(columns: _Columns, description: Mapping[str, Any], where: str) -> tuple[str, ...]:
     joints = description.get("joints")
-    if not isinstance(joints, list) or not joints or not all(isinstance(name, str) for name in joints):
-        raise TrajectoryError(f"{where}: its description needs 'joints', a list of joint names; got {joints!r}.")
+    names = isinstance(joints, list) and all(isinstance(name, str) for name in joints)
+    if not isinstance(joints, list) or not joints or not names or len(set(joints)) != len(joints):
+        raise TrajectoryError(
+            f"{where}: its description needs 'joints', a list of joint names, each once; got {joints!r}."
+        )
     for name in joints_of(tuple(columns)):
         if name not in joints:
             raise TrajectoryError(

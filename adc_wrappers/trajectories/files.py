@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core.files import write_atomically, write_json
+from adc_wrappers.core.reading import read_object
 
 from .columns import log_from_columns, log_to_columns
 from .log import TrajectoryError, TrajectoryLog
@@ -81,13 +81,7 @@ def _read_description(file: Path) -> dict[str, Any]:
             f"{file}: its description {beside.name} is missing. Write one with 'joints' (names in order), 'commanded' "
             "({'stiffness': …, 'damping': …}, the gains that were sent to the robot) and 'source'."
         )
-    try:
-        description = json.loads(beside.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise TrajectoryError(f"{beside}: not JSON: {error}") from error
-    if not isinstance(description, dict):
-        raise TrajectoryError(f"{beside}: expected a JSON object, got {type(description).__name__}.")
-    return description
+    return read_object(beside, TrajectoryError)
 
 
 def _read_csv(file: Path) -> dict[str, _Array]:
@@ -104,6 +98,8 @@ def _read_csv(file: Path) -> dict[str, _Array]:
 
 
 def _check_header(header: list[str], file: Path) -> None:
+    if not header:
+        raise TrajectoryError(f"{file}: expected the names of the columns in the first line, got an empty one.")
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise TrajectoryError(f"{file}: column {twice[0]!r} is there twice.")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.task import Snapshot, Task
 
@@ -22,7 +21,7 @@ def set_stiffness(task: Task, stiffness: float) -> None:
         raise CurriculumError(f"stiffness: expected a positive number, got {stiffness}.")
     backend = task.backend
     values = np.full((backend.num_envs, len(backend.joint_names)), float(stiffness))
-    backend.set_gains(values, damping_for(values, backend.effective_inertia(), task.adc_config.damping_ratio))
+    backend.set_gains(values, task.adc_config.damping_at(values, backend.effective_inertia(), backend.joint_names))
 
 
 def take(snapshot: Snapshot, rows: NDArray[np.int64]) -> Snapshot:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.files import whole_file
 
 from .coverage import Coverage
 from .narrowness import Narrowness
@@ -125,7 +126,7 @@ def _save(plt: Any, figure: Any, panels: Sequence[Any], path: Path) -> Path:
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    with whole_file(path) as beside:
+        figure.savefig(beside, dpi=120)
     plt.close(figure)
     return path

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.core.actuators import damping_for
+from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.task_env import TaskEnv
 
@@ -43,7 +43,7 @@ class ViewSession:
         env: A single env of this library; it is not closed.
         policy: From a batch of observations to a batch of actions.
         stiffness: K of the joints, one number or one per joint; None leaves the engine's.
-        damping_ratio: ζ; 1 is critical damping.
+        curriculum: Says which damping goes with a stiffness; by default the one that the task recommends.
         seed: Seed of the first episode.
     """
 
@@ -53,7 +53,7 @@ class ViewSession:
         policy: Policy,
         *,
         stiffness: float | NDArray[np.float64] | None = None,
-        damping_ratio: float = 1.0,
+        curriculum: CurriculumConfig | None = None,
         seed: int = 0,
     ) -> None:
         self.task = env.task
@@ -61,7 +61,7 @@ class ViewSession:
         """While true, :meth:`advance` moves nothing."""
         self._env = env
         self._policy = policy
-        self._damping_ratio = damping_ratio
+        self._curriculum = env.adc_config if curriculum is None else curriculum
         self._rng = np.random.default_rng(seed)
         self._requests: list[Callable[[], None]] = []
         self._episode, self._step, self._total, self._outcome = 0, 0, 0.0, "none yet"
@@ -145,4 +145,5 @@ class ViewSession:
     def _write_stiffness(self, stiffness: float | NDArray[np.float64]) -> None:
         backend = self.task.backend
         values = np.broadcast_to(np.asarray(stiffness, dtype=np.float64), (1, len(backend.joint_names))).copy()
-        backend.set_gains(values, damping_for(values, backend.effective_inertia(), self._damping_ratio))
+        damping = self._curriculum.damping_at(values, backend.effective_inertia(), backend.joint_names)
+        backend.set_gains(values, damping)

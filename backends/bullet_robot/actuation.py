@@ -38,7 +38,11 @@ def knee_limit(angle: float) -> float:
 
 
 def pd_torques(
-    states: Sequence[Any], targets: Sequence[float], stiffness: Sequence[float], damping: Sequence[float]
+    states: Sequence[Any],
+    targets: Sequence[float],
+    stiffness: Sequence[float],
+    damping: Sequence[float],
+    knees: Sequence[bool] = _KNEES,
 ) -> list[float] | None:
     """Return ``K (q_d − q) − B q̇`` of every joint within its torque limit, or None if a torque is not finite.
 
@@ -47,6 +51,7 @@ def pd_torques(
         targets: q_d.
         stiffness: K.
         damping: B.
+        knees: Whether each joint is a knee, whose limit depends on its angle.
     """
     torques = [
         k * (target - angle) - b * speed
@@ -58,7 +63,7 @@ def pd_torques(
         for joint, torque in enumerate(torques):
             if -_NEVER_CLIPPED <= torque <= _NEVER_CLIPPED:
                 continue
-            limit = knee_limit(states[joint][0]) if _KNEES[joint] else HIP_TORQUE_LIMIT
+            limit = knee_limit(states[joint][0]) if knees[joint] else HIP_TORQUE_LIMIT
             if torque > limit:
                 torques[joint] = limit
             elif torque < -limit:
@@ -82,3 +87,12 @@ class DelayLine:
         """Take in the targets of a physics step and return those that act in it."""
         self._recent.append(targets)
         return self._recent[-1 - self.delay]
+
+    def save(self) -> list[float]:
+        """Return the targets under way, the oldest first, in one row."""
+        return [value for targets in self._recent for value in targets]
+
+    def load(self, values: list[float]) -> None:
+        """Restore them."""
+        joints = len(values) // (MAX_COMMAND_DELAY + 1)
+        self._recent.extend(values[begin : begin + joints] for begin in range(0, len(values), joints))

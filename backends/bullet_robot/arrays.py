@@ -8,10 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotState
+from adc_wrappers.core.states import EnvState, put_array
 
-__all__ = ["BatchArrays", "into_body", "state_width"]
+from .actuation import MAX_COMMAND_DELAY
+
+__all__ = ["CONTACT_STEPS", "BatchArrays", "into_body", "saved_width", "state_width"]
 
 Array = NDArray[np.float64]
+
+CONTACT_STEPS = 3
+"""Physics steps whose ground forces are kept."""
 
 _POSE_AND_VELOCITY = 13
 
@@ -19,6 +25,11 @@ _POSE_AND_VELOCITY = 13
 def state_width(joints: int, links: int) -> int:
     """Return how many numbers make up the state of one robot."""
     return 16 + 3 * joints + links
+
+
+def saved_width(joints: int, links: int) -> int:
+    """Return how many numbers a world is saved as: whether it failed, base, joints, targets under way, contacts."""
+    return 1 + _POSE_AND_VELOCITY + 2 * joints + (MAX_COMMAND_DELAY + 1) * joints + CONTACT_STEPS * links
 
 
 class BatchArrays:
@@ -57,6 +68,8 @@ class BatchArrays:
         """1 where the row of ``starts`` waits to be taken over."""
         self.parameters_changed = self._take(1)[:, 0]
         """1 where friction, mass, delay or joint friction wait to be taken over."""
+        self.saved = self._take(saved_width(joints, links))
+        """What a world was last saved as, or is to be put into."""
         self.states = self._take(state_width(joints, links))
         ends = np.cumsum([3, 4, 3, 3, 3, joints, joints, joints])
         self.state = RobotState(*np.split(self.states, ends, axis=1))
@@ -66,12 +79,29 @@ class BatchArrays:
     def size(num_envs: int, joints: int, links: int) -> int:
         """Return how many float64 numbers the buffer must hold."""
         commands_and_requests = 5 * joints + (_POSE_AND_VELOCITY + 2 * joints) + 3 + 6
-        return num_envs * (commands_and_requests + state_width(joints, links))
+        return num_envs * (commands_and_requests + saved_width(joints, links) + state_width(joints, links))
 
     def _take(self, columns: int) -> Array:
         begin = self._taken
         self._taken += self._rows * columns
         return self._flat[begin : self._taken].reshape(self._rows, columns)
+
+    def save(self) -> EnvState:
+        """Return what the worlds were saved as, what was requested since, and the states that are shown."""
+        return {name: values.copy() for name, values in self._lasting().items()}
+
+    def load(self, state: EnvState) -> None:
+        """Restore it."""
+        for name, values in self._lasting().items():
+            put_array(values, state, name)
+        self.requested[:] = 1.0  # whether anything waits is seen at the next step
+
+    def _lasting(self) -> dict[str, Array]:
+        names = (
+            "saved", "states", "starts", "pushes", "reset_wanted", "friction", "base_mass_offset", "command_delay",
+            "joint_coulomb", "joint_viscous",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in names}
 
     def show_start(self, rows: NDArray[np.int64], *, fixed_base: bool) -> None:
         """Write the state that the requested starts of these rows amount to: no torque and no contact yet."""

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart, RobotState
-from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, spot_urdf, standing_height
+from adc_wrappers.backends.plane import check_push_in_plane, check_start_in_plane
+from adc_wrappers.backends.spot_model import SPOT, RobotSpec, spot_urdf, standing_height
 from adc_wrappers.core.actuators import Gains, damping_for
 from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.states import EnvState
 
 from .actuation import MAX_COMMAND_DELAY
 from .arrays import BatchArrays, into_body
@@ -48,6 +50,8 @@ class BulletRobotBackend(RobotBackend):
             otherwise one per core. Results do not depend on it.
         fixed_base: Hold the base where a reset puts it, for tests and system identification.
         gravity: m/s², downwards.
+        robot: The table that the generated model and its names come from. A planar robot's joints stand for two legs
+            each: gains, torques, inertias and limits are said and read per leg, as they are of Spot.
 
     Raises:
         BackendError: A setting is out of range, the model is not usable, or a worker could not start.
@@ -64,21 +68,27 @@ class BulletRobotBackend(RobotBackend):
         workers: int | None = None,
         fixed_base: bool = False,
         gravity: float = 9.81,
+        robot: RobotSpec = SPOT,
     ) -> None:
         check_settings(num_envs, physics_step, decimation, workers, gravity)
         self.num_envs = num_envs
         self.physics_step = float(physics_step)
         self.decimation = decimation
-        self.joint_names = JOINT_NAMES
-        self.nominal_pose = np.array(NOMINAL_POSE)
+        self.joint_names = robot.joint_names
+        self.nominal_pose = np.array(robot.nominal_pose)
+        if robot.planar and model is not None:
+            raise BackendError("model: a planar robot is generated from its table. Leave model out, or use MuJoCo.")
+        on_joints = robot.planar and not fixed_base
         self._settings = WorldSettings(
-            model=spot_urdf() if model is None else os.fspath(model),
+            model=spot_urdf(robot, plane_joints=on_joints) if model is None else os.fspath(model),
             physics_step=self.physics_step,
             decimation=decimation,
             fixed_base=fixed_base,
             gravity=float(gravity),
+            robot=robot,
         )
-        self._description = describe(self._settings.model)
+        self._loose = spot_urdf(robot) if model is None else self._settings.model
+        self._description = describe(self._loose, robot)
         self.link_names = self._description.link_names
         self.workers = worker_count(num_envs, workers)
         self._studio: Studio | None = None
@@ -103,7 +113,7 @@ class BulletRobotBackend(RobotBackend):
     def _standing(self) -> RobotStart:
         still = np.zeros((self.num_envs, 3))
         pose = np.tile(self.nominal_pose, (self.num_envs, 1))
-        position = np.tile([0.0, 0.0, standing_height(NOMINAL_POSE)], (self.num_envs, 1))
+        position = np.tile([0.0, 0.0, standing_height(self.nominal_pose, self._settings.robot)], (self.num_envs, 1))
         upright = np.tile([1.0, 0.0, 0.0, 0.0], (self.num_envs, 1))
         return RobotStart(position, upright, still, still, pose, np.zeros_like(pose))
 
@@ -148,6 +158,8 @@ class BulletRobotBackend(RobotBackend):
             worst = float(length[np.abs(length - 1.0).argmax(), 0])
             raise BackendError(f"base_quaternion: expected unit length (w x y z), got a length of {worst:.6g}.")
         parts[1] = parts[1] / length
+        if self._settings.robot.planar:
+            check_start_in_plane(RobotStart(*parts))
         self._arrays.starts[rows] = np.concatenate(parts, axis=1)
         self._arrays.reset_wanted[rows] = self._arrays.requested[rows] = 1.0
         self._arrays.pushes[rows] = 0.0
@@ -180,6 +192,8 @@ class BulletRobotBackend(RobotBackend):
         change = numbers("velocity_change", velocity_change, (len(rows), 3))
         if self._settings.fixed_base:
             return
+        if self._settings.robot.planar:
+            check_push_in_plane(change)
         state = self._arrays.state
         np.add.at(self._arrays.pushes, rows, change)
         self._arrays.requested[rows] = 1.0
@@ -215,12 +229,28 @@ class BulletRobotBackend(RobotBackend):
             getattr(self._arrays, name)[rows] = values
         self._arrays.parameters_changed[rows] = self._arrays.requested[rows] = 1.0
 
+    def physics_state(self) -> EnvState:
+        """Return every robot's motion, parameters, targets and requests under way, and contacts.
+
+        PyBullet cannot be put into a state to the last bit, so the robots are put into this one anew, as those will be
+        that load it: see :meth:`.world.World.save`.
+        """
+        self._get_ready()
+        self._batch.save()
+        return self._arrays.save()
+
+    def load_physics_state(self, state: EnvState) -> None:
+        """Restore them."""
+        self._get_ready()
+        self._arrays.load(state)
+        self._batch.load()
+
     def render(self, env_id: int = 0) -> NDArray[np.uint8]:
         """Return a picture of one robot, 640 × 400, RGB; the camera follows it."""
         self._get_ready()
         (row,) = self._rows(np.array([env_id]))
         if self._studio is None:
-            self._studio = Studio(self._settings.model)
+            self._studio = Studio(self._loose, self._settings.robot)
         state = self._arrays.state
         return self._studio.photograph(state.base_position[row], state.base_quaternion[row], state.joint_positions[row])
 

@@ -52,16 +52,30 @@ class LocalBatch:
             )
         ]
 
+    def save(self) -> None:
+        """Save every world into its row."""
+        self._arrays.saved[self._rows] = [world.save() for world in self._worlds]
+
+    def load(self) -> None:
+        """Put every world into what is in its row, under the row's parameters; requests stay."""
+        for world, row in zip(self._worlds, range(self._rows.start, self._rows.stop), strict=True):
+            self._set_parameters(row)
+            world.load(self._arrays.saved[row].tolist())
+
+    def _set_parameters(self, row: int) -> None:
+        arrays, world = self._arrays, self._worlds[row - self._rows.start]
+        arrays.parameters_changed[row] = 0.0
+        world.set_parameters(
+            float(arrays.friction[row]), float(arrays.base_mass_offset[row]), int(arrays.command_delay[row])
+        )
+        world.set_joint_friction(arrays.joint_coulomb[row].tolist(), arrays.joint_viscous[row].tolist())
+
     def _carry_out_requests(self, row: int) -> None:
         """Take over parameters, start and push of a row, in this order, and take the requests back."""
         arrays, world = self._arrays, self._worlds[row - self._rows.start]
         arrays.requested[row] = 0.0
         if arrays.parameters_changed[row]:
-            arrays.parameters_changed[row] = 0.0
-            world.set_parameters(
-                float(arrays.friction[row]), float(arrays.base_mass_offset[row]), int(arrays.command_delay[row])
-            )
-            world.set_joint_friction(arrays.joint_coulomb[row].tolist(), arrays.joint_viscous[row].tolist())
+            self._set_parameters(row)
         if arrays.reset_wanted[row]:
             arrays.reset_wanted[row] = 0.0
             world.reset(arrays.starts[row].tolist())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE
+from adc_wrappers.backends.spot_model import PLANE_JOINTS, SPOT, RobotSpec
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 
 __all__ = ["LoadedRobot", "RobotDescription", "WorldSettings", "connect", "describe", "load_robot"]
@@ -30,6 +30,8 @@ class WorldSettings:
     decimation: int
     fixed_base: bool
     gravity: float
+    robot: RobotSpec = SPOT
+    """The table whose joints and links the model has."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,13 @@ class LoadedRobot:
 
     body: int
     joints: list[int]
-    """PyBullet's indices of ``JOINT_NAMES``."""
+    """PyBullet's indices of the table's actuated joints."""
 
     links: dict[str, int]
-    """PyBullet's index of every link; the base's is −1."""
+    """PyBullet's index of every link; the root's is −1."""
+
+    base_joints: tuple[int, ...] = ()
+    """PyBullet's indices of the joints that a planar base moves on; none if it is free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,55 +78,64 @@ def connect() -> tuple[Any, int]:
     return pybullet, client
 
 
-def load_robot(bullet: Any, client: int, model: str, *, fixed_base: bool, visuals: bool = False) -> LoadedRobot:
+def load_robot(
+    bullet: Any, client: int, model: str, *, fixed_base: bool, visuals: bool = False, robot: RobotSpec = SPOT
+) -> LoadedRobot:
     """Load a URDF with the inertias it states, switch off the engine's motors and damping, and look up names.
 
     Raises:
-        BackendError: The file cannot be read, or its moving joints are not Spot's twelve.
+        BackendError: The file cannot be read, or its moving joints are not the table's.
     """
     flags = bullet.URDF_USE_INERTIA_FROM_FILE | (0 if visuals else bullet.URDF_IGNORE_VISUAL_SHAPES)
-    body = _load(bullet, client, model, flags, fixed_base)
+    body = _load(bullet, client, model, flags, fixed_base or _has_plane_joints(model))
     infos = [bullet.getJointInfo(body, index, client) for index in range(bullet.getNumJoints(body, client))]
     moving = {info[1].decode(): info[0] for info in infos if info[2] != bullet.JOINT_FIXED}
-    _check_joints(moving)
+    base = tuple(moving.pop(name) for name in PLANE_JOINTS) if set(PLANE_JOINTS) <= set(moving) else ()
+    _check_joints(moving, robot)
     links = {bullet.getBodyInfo(body, client)[0].decode(): -1, **{info[12].decode(): info[0] for info in infos}}
     for link in links.values():
         bullet.changeDynamics(
             body, link, linearDamping=0.0, angularDamping=0.0, jointDamping=0.0, maxJointVelocity=1e5,
             physicsClientId=client,
         )  # fmt: skip
-    joints = [moving[name] for name in JOINT_NAMES]
-    for joint in joints:
+    joints = [moving[name] for name in robot.joint_names]
+    for joint in (*joints, *base):
         bullet.setJointMotorControl2(body, joint, bullet.VELOCITY_CONTROL, force=0.0, physicsClientId=client)
-    return LoadedRobot(body, joints, links)
+    return LoadedRobot(body, joints, links, base)
 
 
-def describe(model: str) -> RobotDescription:
+def _has_plane_joints(model: str) -> bool:
+    """Whether a model's base moves on joints of its own, whose root must not move."""
+    text = model if model.lstrip().startswith("<") else Path(model).read_text() if Path(model).is_file() else ""
+    return PLANE_JOINTS[-1] in text
+
+
+def describe(model: str, table: RobotSpec = SPOT) -> RobotDescription:
     """Load a model once, check it, and read what the backend must know.
 
-    Links that Spot has come first and in Spot's order, then the model's others.
+    Links that the table has come first and in its order, then the model's others.
     """
     bullet, client = connect()
     try:
-        robot = load_robot(bullet, client, model, fixed_base=False)
-        ours = [name for name in LINK_NAMES if name in robot.links]
+        robot = load_robot(bullet, client, model, fixed_base=False, robot=table)
+        ours = [name for name in table.link_names if name in robot.links]
         return RobotDescription(
             link_names=(*ours, *(name for name in robot.links if name not in ours)),
             base_mass=bullet.getDynamicsInfo(robot.body, -1, client)[0],
-            effective_inertia=_effective_inertia(bullet, client, robot),
+            effective_inertia=_effective_inertia(bullet, client, robot, table),
         )
     finally:
         bullet.disconnect(client)
 
 
-def _effective_inertia(bullet: Any, client: int, robot: LoadedRobot) -> NDArray[np.float64]:
+def _effective_inertia(bullet: Any, client: int, robot: LoadedRobot, table: RobotSpec) -> NDArray[np.float64]:
     """Diagonal of the mass matrix at the nominal pose; PyBullet wants the moving joints in the order of its indices."""
     order = np.argsort(robot.joints)
-    angles = np.asarray(NOMINAL_POSE)[order].tolist()
+    angles = np.asarray(table.nominal_pose)[order].tolist()
     matrix = np.array(bullet.calculateMassMatrix(robot.body, angles, physicsClientId=client))
     inertia = np.empty(len(order))
     inertia[order] = np.diag(matrix)[-len(order) :]  # six rows of the free base come first
-    return inertia
+    return inertia / [joint.legs for joint in table.actuated]
 
 
 def _load(bullet: Any, client: int, model: str, flags: int, fixed_base: bool) -> int:
@@ -141,16 +155,16 @@ def _load(bullet: Any, client: int, model: str, flags: int, fixed_base: bool) ->
         raise BackendError(f"PyBullet cannot load {source}: {error} Its own messages are printed above.") from error
 
 
-def _check_joints(moving: Iterable[str]) -> None:
-    """Refuse a model that lacks one of Spot's joints, or that has others which nobody would hold."""
+def _check_joints(moving: Iterable[str], robot: RobotSpec) -> None:
+    """Refuse a model that lacks one of the table's joints, or that has others which nobody would hold."""
     names = set(moving)
-    missing = [name for name in JOINT_NAMES if name not in names]
+    missing = [name for name in robot.joint_names if name not in names]
     if missing:
         raise BackendError(
             f"the URDF lacks the moving joints {', '.join(missing)}; it has {', '.join(sorted(names)) or 'none'}. "
-            f"Rename its joints: expected {', '.join(JOINT_NAMES)}."
+            f"Rename its joints: expected {', '.join(robot.joint_names)}."
         )
-    extra = sorted(names - set(JOINT_NAMES))
+    extra = sorted(names - set(robot.joint_names))
     if extra:
         raise BackendError(
             f"the URDF has further moving joints, which nothing would hold: {', '.join(extra)}. "

@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from adc_wrappers.backends.spot_model import SPOT, RobotSpec
+
 from .model import connect, load_robot
 
 __all__ = ["HEIGHT", "WIDTH", "Studio"]
@@ -25,12 +27,13 @@ class Studio:
 
     Args:
         model: URDF text or path.
+        robot: The table whose joints it has.
     """
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, robot: RobotSpec = SPOT) -> None:
         self._bullet, self._client = connect()
         self._disconnect = weakref.finalize(self, self._bullet.disconnect, self._client)
-        self._robot = load_robot(self._bullet, self._client, model, fixed_base=True, visuals=True)
+        self._robot = load_robot(self._bullet, self._client, model, fixed_base=True, visuals=True, robot=robot)
         info = self._bullet.getDynamicsInfo(self._robot.body, -1, self._client)
         self._centre = info[3], info[4]
         self._focus = [0.0, 0.0, 0.5]

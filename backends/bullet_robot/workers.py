@@ -31,6 +31,8 @@ from .model import WorldSettings
 __all__ = ["WorkerPool"]
 
 _STEP: Final = b"step"
+_SAVE: Final = b"save"
+_LOAD: Final = b"load"
 _STOP: Final = b"stop"
 _DONE: Final = b"done"
 _PATIENCE: Final = 300.0
@@ -101,12 +103,23 @@ class WorkerPool:
         Raises:
             BackendError: A worker died or failed; the pool is closed then.
         """
+        self._tell(_STEP)
+
+    def save(self) -> None:
+        """Save every world into its row; raises as :meth:`advance` does."""
+        self._tell(_SAVE)
+
+    def load(self) -> None:
+        """Put every world into what is in its row; raises as :meth:`advance` does."""
+        self._tell(_LOAD)
+
+    def _tell(self, task: bytes) -> None:
         if not self._stop.alive:
             raise BackendError("the workers of this backend have been stopped. Make a new backend.")
         self.settle()
         for worker in self._workers:
             with suppress(OSError):  # a dead worker is reported with its exit code, when its answer is due
-                worker.pipe.send_bytes(_STEP)
+                worker.pipe.send_bytes(task)
             self._owing.append(worker)
         self.settle()
 
@@ -181,8 +194,9 @@ def _serve(pipe: Connection, settings: WorldSettings, shape: _Shape, memory: Any
         batch = LocalBatch(settings, arrays, shape.link_names, first, count)
         gc.freeze()  # the collector need not look at what stays
         pipe.send_bytes(_DONE)
-        while pipe.recv_bytes() == _STEP:
-            batch.advance()
+        duties = {_STEP: batch.advance, _SAVE: batch.save, _LOAD: batch.load}
+        while (duty := duties.get(pipe.recv_bytes())) is not None:
+            duty()
             pipe.send_bytes(_DONE)
     except (EOFError, ConnectionError):
         return

@@ -6,19 +6,14 @@ import math
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final
-
-from adc_wrappers.backends.spot_model import NOMINAL_POSE
+from typing import Any
 
 from .actuation import DelayLine, pd_torques
-from .arrays import state_width
+from .arrays import CONTACT_STEPS, saved_width, state_width
+from .base_motion import BASE_NUMBERS, BaseMotion, FreeBase, PlanarBase
 from .model import LoadedRobot, WorldSettings, connect, load_robot
 
 __all__ = ["World"]
-
-_CONTACT_STEPS: Final = 3
-_OUT_OF_REACH: Final = [0.0, 0.0, 1000.0]
-_NO_ROTATION: Final = [0.0, 0.0, 0.0, 1.0]
 
 
 class World:
@@ -35,11 +30,14 @@ class World:
     def __init__(self, settings: WorldSettings, link_names: Sequence[str]) -> None:
         self._settings = settings
         self._link_names = link_names
-        self._delay = DelayLine(list(NOMINAL_POSE))
-        self._recent_forces: deque[dict[int, float]] = deque(maxlen=_CONTACT_STEPS)
+        robot = settings.robot
+        self._delay = DelayLine(list(robot.nominal_pose))
+        self._knees = tuple(name.endswith("_kn") for name in robot.joint_names)
+        self._legs = robot.actuated[0].legs
+        self._recent_forces: deque[dict[int, float]] = deque(maxlen=CONTACT_STEPS)
         self._friction = math.nan
         self._base_mass_offset = 0.0
-        self._coulomb = self._viscous = [0.0] * len(NOMINAL_POSE)
+        self._coulomb = self._viscous = [0.0] * len(robot.nominal_pose)
         self._failed = False
         self._build()
 
@@ -53,15 +51,17 @@ class World:
         plane = bullet.createCollisionShape(bullet.GEOM_PLANE, physicsClientId=client)
         self._ground = bullet.createMultiBody(0.0, plane, physicsClientId=client)
         bullet.changeDynamics(self._ground, -1, lateralFriction=1.0, physicsClientId=client)  # friction is multiplied
-        self._robot: LoadedRobot = load_robot(bullet, client, settings.model, fixed_base=settings.fixed_base)
+        self._robot: LoadedRobot = load_robot(
+            bullet, client, settings.model, fixed_base=settings.fixed_base, robot=settings.robot
+        )
         self._joints = tuple(self._robot.joints)  # PyBullet reads a tuple faster than a list
         places = {self._robot.links[name]: place for place, name in enumerate(self._link_names)}
         self._place_of_link: dict[int, int] = places
-        info = bullet.getDynamicsInfo(self._robot.body, -1, client)
-        self._base_mass, self._base_inertia = info[0], info[2]
-        self._centre = info[3], info[4]
-        """The base's centre of mass and principal axes in the base link: PyBullet's idea of where the base is."""
-        self._link_in_centre = bullet.invertTransform(*self._centre)
+        self._base: BaseMotion = (
+            PlanarBase(bullet, client, self._robot, self._robot.base_joints)
+            if self._robot.base_joints
+            else FreeBase(bullet, client, self._robot, held=settings.fixed_base)
+        )
         self._joint_states: Sequence[Any] = bullet.getJointStates(self._robot.body, self._robot.joints, client)
         self._torques = [0.0] * len(self._robot.joints)
         self.set_parameters(self._friction, self._base_mass_offset, self._delay.delay)
@@ -74,10 +74,7 @@ class World:
         if not math.isnan(friction):
             for link in self._robot.links.values():
                 bullet.changeDynamics(body, link, lateralFriction=friction, physicsClientId=client)
-        if not self._settings.fixed_base:  # which has no mass
-            mass = self._base_mass + base_mass_offset
-            inertia = [value * (mass / self._base_mass) for value in self._base_inertia]
-            bullet.changeDynamics(body, -1, mass=mass, localInertiaDiagonal=inertia, physicsClientId=client)
+        self._base.set_mass(base_mass_offset)
 
     def set_joint_friction(self, coulomb: list[float], viscous: list[float]) -> None:
         """Give the joints dry friction, N·m (a motor that holds them still with that torque), and viscous friction."""
@@ -85,9 +82,9 @@ class World:
         self._coulomb, self._viscous = coulomb, viscous
         for joint, dry, wet in zip(self._joints, coulomb, viscous, strict=True):
             bullet.setJointMotorControl2(
-                body, joint, bullet.VELOCITY_CONTROL, targetVelocity=0.0, force=dry, physicsClientId=client
+                body, joint, bullet.VELOCITY_CONTROL, targetVelocity=0.0, force=self._legs * dry, physicsClientId=client
             )
-            bullet.changeDynamics(body, joint, jointDamping=wet, physicsClientId=client)
+            bullet.changeDynamics(body, joint, jointDamping=self._legs * wet, physicsClientId=client)
 
     def reset(self, start: list[float]) -> None:
         """Put the robot into a start: a row of ``BatchArrays.starts``.
@@ -95,44 +92,78 @@ class World:
         On the way it is lifted off the ground for one collision test. PyBullet keeps contact points that lie near new
         ones, with the impulses of the past, and the new episode would depend on the old one.
         """
-        if self._failed:
-            self._disconnect()
-            self._build()
-            self._failed = False
+        self._revive()
         bullet, body, client = self._bullet, self._robot.body, self._client
         joints = self._robot.joints
         angles, speeds = start[13 : 13 + len(joints)], start[13 + len(joints) :]
-        for joint, angle, speed in zip(joints, angles, speeds, strict=True):
-            bullet.resetJointState(body, joint, angle, speed, physicsClientId=client)
-        bullet.resetBasePositionAndOrientation(body, _OUT_OF_REACH, _NO_ROTATION, client)
-        bullet.performCollisionDetection(client)
-        self._place_base(start[:3], [*start[4:7], start[3]], start[7:10], start[10:13])
+        self._lift(angles, speeds)
+        self._base.place(start[:3], [*start[4:7], start[3]], start[7:10], start[10:13])
         self._joint_states = bullet.getJointStates(body, joints, client)
         self._torques = [0.0] * len(joints)
         self._delay.restart(angles)
         self._recent_forces.clear()
 
-    def _place_base(
-        self, position: list[float], quaternion: list[float], velocity: list[float], body_rates: list[float]
-    ) -> None:
-        """Move the base link's origin; quaternion x y z w, velocity in the world, rates in the base link."""
+    def _revive(self) -> None:
+        """Build the world anew if it has failed."""
+        if self._failed:
+            self._disconnect()
+            self._build()
+            self._failed = False
+
+    def _lift(self, angles: list[float], speeds: list[float]) -> None:
+        """Set the joints, away from the ground."""
         bullet, body, client = self._bullet, self._robot.body, self._client
-        centre, axes = bullet.multiplyTransforms(position, quaternion, *self._centre)
-        bullet.resetBasePositionAndOrientation(body, centre, axes, client)
-        if not self._settings.fixed_base:
-            rates = bullet.rotateVector(quaternion, body_rates)
-            arm = [there - here for there, here in zip(centre, position, strict=True)]
-            moved = [v + turn for v, turn in zip(velocity, _cross(rates, arm), strict=True)]
-            bullet.resetBaseVelocity(body, moved, rates, client)
+        for joint, angle, speed in zip(self._robot.joints, angles, speeds, strict=True):
+            bullet.resetJointState(body, joint, angle, speed, physicsClientId=client)
+        self._base.lift()
+        bullet.performCollisionDetection(client)
+
+    def save(self) -> list[float]:
+        """Return a row of ``BatchArrays.saved``, and put the robot into it.
+
+        PyBullet rounds the pose that a base is put into, and keeps contact points that nobody can set. So the robot
+        that is saved goes through the same motions as one that loads it, and both go on alike to the last bit; beside a
+        robot that was left alone that makes a difference of about 1e-12.
+        """
+        if self._failed:
+            return [1.0, *[0.0] * (saved_width(len(self._joints), len(self._link_names)) - 1)]
+        bullet, body, client = self._bullet, self._robot.body, self._client
+        states = bullet.getJointStates(body, self._joints, client)
+        places = range(len(self._link_names))
+        nothing: list[dict[int, float]] = [{}] * (CONTACT_STEPS - len(self._recent_forces))
+        forces = [*nothing, *self._recent_forces]
+        row = [
+            0.0, *self._base.save(),
+            *[state[0] for state in states],
+            *[state[1] for state in states],
+            *self._delay.save(),
+            *[step.get(place, 0.0) for step in forces for place in places],
+        ]  # fmt: skip
+        self.load(row)
+        return row
+
+    def load(self, row: list[float]) -> None:
+        """Put the robot where :meth:`save` was called."""
+        joints, links = len(self._joints), len(self._link_names)
+        self._revive()
+        self._failed = bool(row[0]) or not math.isfinite(sum(row))
+        if self._failed:
+            return
+        bullet, body, client = self._bullet, self._robot.body, self._client
+        angles = 1 + BASE_NUMBERS
+        targets, forces = angles + 2 * joints, len(row) - CONTACT_STEPS * links
+        self._lift(row[angles : angles + joints], row[angles + joints : targets])
+        self._base.load(row[1:angles])
+        self._joint_states = bullet.getJointStates(body, self._robot.joints, client)
+        self._delay.load(row[targets:forces])
+        self._recent_forces.clear()
+        for begin in range(forces, len(row), links):
+            self._recent_forces.append(dict(enumerate(row[begin : begin + links])))
 
     def push(self, velocity_change: list[float]) -> None:
         """Add to the base's linear velocity in the world."""
-        if self._failed or self._settings.fixed_base:
-            return
-        bullet, body, client = self._bullet, self._robot.body, self._client
-        linear, angular = bullet.getBaseVelocity(body, client)
-        pushed = [old + change for old, change in zip(linear, velocity_change, strict=True)]
-        bullet.resetBaseVelocity(body, pushed, angular, client)
+        if not self._failed:
+            self._base.push(velocity_change)
 
     def advance(self, targets: list[float], stiffness: list[float], damping: list[float]) -> list[float]:
         """Simulate one policy step and return a row of ``BatchArrays.states``, all NaN if the state is not finite."""
@@ -148,16 +179,17 @@ class World:
         bullet, client, body, joints = self._bullet, self._client, self._robot.body, self._joints
         read, write, step = bullet.getJointStates, bullet.setJointMotorControlArray, bullet.stepSimulation
         torque_control, delayed = bullet.TORQUE_CONTROL, self._delay.pass_on
-        states = self._joint_states
+        states, knees, legs = self._joint_states, self._knees, self._legs
         for remaining in range(self._settings.decimation, 0, -1):
-            torques = pd_torques(states, delayed(targets), stiffness, damping)
+            torques = pd_torques(states, delayed(targets), stiffness, damping, knees)
             if torques is None:
                 return False
-            write(body, joints, torque_control, forces=torques, physicsClientId=client)
+            forces = torques if legs == 1 else [legs * torque for torque in torques]
+            write(body, joints, torque_control, forces=forces, physicsClientId=client)
             step(client)
             self._torques = torques
             states = read(body, joints, client)
-            if remaining <= _CONTACT_STEPS:
+            if remaining <= CONTACT_STEPS:
                 self._recent_forces.append(self._ground_forces())
         self._joint_states = states
         return True
@@ -186,19 +218,9 @@ class World:
 
     def _read(self) -> list[float]:
         """Return the state as a row of ``BatchArrays.states``."""
-        bullet, body, client, states = self._bullet, self._robot.body, self._client, self._joint_states
-        centre, axes = bullet.getBasePositionAndOrientation(body, client)
-        velocity, rates = bullet.getBaseVelocity(body, client)
-        origin, (x, y, z, w) = bullet.multiplyTransforms(centre, axes, *self._link_in_centre)
-        matrix = bullet.getMatrixFromQuaternion((x, y, z, w))
-        vx, vy, vz = _into_frame(matrix, velocity)
-        p, q, r = _into_frame(matrix, rates)
-        cx, cy, cz = self._centre[0]  # the link's origin moves with the centre, minus rates × centre
+        states = self._joint_states
         return [
-            *origin, w, x, y, z,
-            vx - q * cz + r * cy, vy - r * cx + p * cz, vz - p * cy + q * cx,
-            p, q, r,
-            -matrix[6], -matrix[7], -matrix[8],
+            *self._base.read(),
             *[state[0] for state in states],
             *[state[1] for state in states],
             *self._torques,
@@ -208,14 +230,3 @@ class World:
     def close(self) -> None:
         """Give the physics client back; may be called twice."""
         self._disconnect()
-
-
-def _cross(a: Sequence[float], b: Sequence[float]) -> list[float]:
-    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-
-
-def _into_frame(matrix: Sequence[float], vector: Sequence[float]) -> tuple[float, float, float]:
-    """Turn a world vector into the frame whose axes are the columns of ``matrix`` (row by row)."""
-    xx, xy, xz, yx, yy, yz, zx, zy, zz = matrix
-    x, y, z = vector
-    return xx * x + yx * y + zx * z, xy * x + yy * y + zy * z, xz * x + yz * y + zz * z

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from adc_wrappers.core.states import EnvState, put_array
+
 from .base import CartBackend
 from .model import CartModel, StateT
 
@@ -27,6 +29,14 @@ class AnalyticCart(CartBackend[StateT]):
     def reset(self, state: StateT, env_ids: NDArray[np.int64] | None = None) -> None:
         """Put chosen mechanisms into ``state``."""
         self._state[:, slice(None) if env_ids is None else env_ids] = np.stack(state)
+
+    def physics_state(self) -> EnvState:
+        """Return the state."""
+        return {"state": self._state.copy()}
+
+    def load_physics_state(self, state: EnvState) -> None:
+        """Restore it."""
+        put_array(self._state, state, "state")
 
     def advance(self, command: NDArray[np.float64]) -> None:
         """Integrate one policy step."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.actuators import Gains
 from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.states import EnvState
 
 from .model import CartModel, StateT
 
@@ -81,6 +82,14 @@ class CartBackend(ABC, Generic[StateT]):
     @abstractmethod
     def advance(self, command: NDArray[np.float64]) -> None:
         """Simulate one policy step under the commanded cart positions, shape ``(num_envs,)``."""
+
+    @abstractmethod
+    def physics_state(self) -> EnvState:
+        """Return the state as the engine has it; mechanisms that load it go on as these do, to the last bit."""
+
+    @abstractmethod
+    def load_physics_state(self, state: EnvState) -> None:
+        """Put all mechanisms where :meth:`physics_state` was taken; gains stay."""
 
     def render(self, env_id: int = 0) -> NDArray[np.uint8]:
         """Return a picture of one mechanism."""

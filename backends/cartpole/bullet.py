@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.states import EnvState, put_array
 
 from .base import CartBackend
 from .model import CartModel, StateT
@@ -71,21 +73,39 @@ class BulletCart(CartBackend[StateT]):
 
     def state(self) -> StateT:
         """Read the joints."""
+        values = self._read_joints()
+        values[:, 1:] = np.cumsum(values[:, 1:], axis=1)
+        return self.model.name_state(values.transpose(1, 0, 2).reshape(-1, self.num_envs))
+
+    def _read_joints(self) -> NDArray[np.float64]:
+        """Return positions and velocities of every joint of every mechanism, relative to the link below."""
         values = np.empty((2, len(self._joints), self.num_envs))
         for i, body in enumerate(self._bodies):
             joints = self._bullet.getJointStates(body, self._joints, physicsClientId=self._client)
             values[:, :, i] = [joint[0] for joint in joints], [joint[1] for joint in joints]
-        values[:, 1:] = np.cumsum(values[:, 1:], axis=1)
-        return self.model.name_state(values.transpose(1, 0, 2).reshape(-1, self.num_envs))
+        return values
+
+    def _write_joints(self, values: NDArray[np.float64], env_ids: Iterable[int]) -> None:
+        """Set the joints of chosen mechanisms, ``(2, joints, len(env_ids))``."""
+        for column, env in enumerate(env_ids):
+            for joint, (position, velocity) in zip(self._joints, values[:, :, column].T.tolist(), strict=True):
+                self._bullet.resetJointState(self._bodies[env], joint, position, velocity, physicsClientId=self._client)
+
+    def physics_state(self) -> EnvState:
+        """Return the engine's joints, whose sums would lose bits."""
+        return {"joints": self._read_joints()}
+
+    def load_physics_state(self, state: EnvState) -> None:
+        """Set them."""
+        values = self._read_joints()
+        put_array(values, state, "joints")
+        self._write_joints(values, range(self.num_envs))
 
     def reset(self, state: StateT, env_ids: NDArray[np.int64] | None = None) -> None:
         """Set the joints of chosen mechanisms."""
-        chosen = range(self.num_envs) if env_ids is None else env_ids
         values = np.stack(state).reshape(len(self._joints), 2, -1)
         values[2:] -= values[1:-1].copy()
-        for column, env in enumerate(chosen):
-            for joint, (position, velocity) in zip(self._joints, values[:, :, column].tolist(), strict=True):
-                self._bullet.resetJointState(self._bodies[env], joint, position, velocity, physicsClientId=self._client)
+        self._write_joints(values.transpose(1, 0, 2), range(self.num_envs) if env_ids is None else env_ids.tolist())
 
     def advance(self, command: NDArray[np.float64]) -> None:
         """Simulate one policy step, with the PD force applied at every physics step."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, SPOT, knee_torque_limit
 
-from .limits import GuardLimits
+from .limits import ByKind, GuardLimits
 from .phases import PhaseTracker
 
 __all__ = ["Breach", "Guard", "Moment", "torque_limits"]
 
 _Array = NDArray[np.float64]
+_Turn = Callable[[Any], tuple[float, float]]
 
 _LOWER: Final = np.array([joint.lower for joint in SPOT.actuated])
 _UPPER: Final = np.array([joint.upper for joint in SPOT.actuated])
 _EFFORT: Final = np.array([joint.effort for joint in SPOT.actuated])
+_KINDS: Final = np.array([ByKind._fields.index(name[-2:]) for name in JOINT_NAMES])
 _KNEES: Final = np.array([name.endswith("_kn") for name in JOINT_NAMES])
 _FALL_LINKS: Final = [i for i, name in enumerate(LINK_NAMES) if name.endswith(("body", "hip", "uleg"))]
 _TOUCHING: Final = 1.0
@@ -32,9 +34,11 @@ class Breach:
     """Why a policy was stopped."""
 
     check: str
-    """Which check: ``finite``, ``position``, ``slew``, ``torque``, ``joint_speed``, ``state_age``, ``policy_age``,
-    ``echo_lag``, ``order``, ``clock``, ``lean``, ``side``, ``speed``, ``turn_rate``, ``height``, ``fall``, or one of
-    the robot's own: ``battery``, ``fault``, ``estop``, ``power``, ``lease``, ``stream``."""
+    """Which check. Of a command: ``finite``, ``position``, ``slew``, ``slew_change``, ``reach``, ``torque``. Of a
+    state: ``finite``, ``joint_range``, ``joint_speed``, ``joint_torque``, ``lean``, ``side``, ``speed``, ``turn_rate``,
+    ``height``, ``fall``. Of clocks: ``state_age``, ``policy_age``, ``echo_lag``, ``order``, ``clock``. Of what the
+    robot says: ``battery``, ``temperature``, ``reading`` (it does not say), ``fault``, ``estop``, ``power``, ``lease``,
+    ``stream``."""
 
     reason: str
     """A sentence with what was expected and what came."""
@@ -91,14 +95,25 @@ class Guard:
     def __init__(self, limits: GuardLimits, wanted: Sequence[float]) -> None:
         self.limits = limits
         self.phases = PhaseTracker(wanted)
+        self._last: tuple[_Array, _Array] | None = None  # the targets that passed last, and how they had changed
 
     def before(self, moment: Moment) -> Breach | None:
         """Return what forbids sending these targets, or None."""
-        return self._first(self._command_problems(moment), moment.time)
+        breach = self._first(self._command_problems(moment), moment.time)
+        self._last = None if breach is not None else (moment.targets.copy(), moment.targets - moment.previous)
+        return breach
+
+    def forget(self) -> None:
+        """Take the next targets for those of a robot at rest: an episode begins."""
+        self._last = None
 
     def after(self, state: RobotState, time: float = 0.0) -> Breach | None:
-        """Return what forbids going on from this state, or None."""
-        return self._first(self._state_problems(state), time)
+        """Return what forbids going on from the state after a policy step, or None."""
+        return self._first(self._state_problems(state, self.phases.look), time)
+
+    def between(self, state: RobotState, time: float = 0.0) -> Breach | None:
+        """Return what forbids going on from a state between two policy steps, or None; the phase stays."""
+        return self._first(self._state_problems(state, self.phases.turn), time)
 
     def ages(self, *, state_age: float, policy_age: float, echo_lag: float, time: float = 0.0) -> Breach | None:
         """Return which of the three clocks has run out, or None."""
@@ -129,37 +144,60 @@ class Guard:
     def _command_problems(self, moment: Moment) -> Iterator[tuple[str, str]]:
         limits, targets = self.limits, moment.targets
         q, speed = moment.state.joint_positions[0], moment.state.joint_velocities[0]
-        if not (np.isfinite(targets).all() and np.isfinite(moment.load).all()):
-            yield "finite", f"the targets are not all finite numbers: {targets.tolist()}"
-            return
+        numbers = {
+            "targets": targets, "targets before": moment.previous, "stiffness": moment.stiffness,
+            "damping": moment.damping, "feed-forward torques": moment.load, "joint positions": q,
+            "joint velocities": speed,
+        }  # fmt: skip
+        for name, values in numbers.items():
+            if not np.isfinite(values).all():
+                yield "finite", f"the {name} are not all finite numbers: {values.tolist()}"
+                return
+        for name, values in (("stiffness", moment.stiffness), ("damping", moment.damping)):
+            if (values < 0.0).any():
+                yield "finite", f"the {name} is negative: {values.tolist()}"
         beyond = np.maximum(_LOWER - targets, targets - _UPPER)
-        if beyond.max() > limits.beyond_stop:
-            yield "position", _worst("target beyond the joint's range", beyond, limits.beyond_stop, "rad")
-        slew = np.abs(targets - moment.previous)
-        if slew.max() > limits.slew:
-            yield "slew", _worst("target jumps", slew, limits.slew, "rad in one step")
+        yield from _beyond("position", "target beyond the joint's range", beyond, limits.beyond_stop, "rad")
+        slew = targets - moment.previous
+        yield from _beyond("slew", "target jumps", np.abs(slew), _each(limits.slew), "rad in one step")
+        change = np.abs(slew - self._slew_before(moment.previous))
+        what = "target's step changes"
+        yield from _beyond("slew_change", what, change, _each(limits.slew_change), "rad from step to step")
+        reach = _each(limits.envelopes[self.phases.phase].reach)
+        yield from _beyond("reach", "target away from the measured position", np.abs(targets - q), reach, "rad")
         torque = moment.stiffness * (targets - q) - moment.damping * speed + moment.load
         share = np.abs(torque) / torque_limits(q)
-        if share.max() > limits.torque_share:
-            yield "torque", _worst("predicted torque as a share of the limit", share, limits.torque_share, "")
+        what = "predicted torque as a share of the limit"
+        yield from _beyond("torque", what, share, limits.torque_share, "")
 
-    def _state_problems(self, state: RobotState) -> Iterator[tuple[str, str]]:
+    def _slew_before(self, previous: _Array) -> _Array:
+        """Return how the targets before had changed; targets that this guard did not see pass were at rest."""
+        if self._last is None or not np.array_equal(self._last[0], previous):
+            return np.zeros_like(previous)
+        return self._last[1]
+
+    def _state_problems(self, state: RobotState, turn: _Turn) -> Iterator[tuple[str, str]]:
         limits = self.limits
         if not all(np.isfinite(part[0]).all() for part in state):
             yield "finite", "the robot's state is not all finite numbers"
             return
-        speeds = np.abs(state.joint_velocities[0])
-        if speeds.max() > limits.joint_speed:
-            yield "joint_speed", _worst("joint speed", speeds, limits.joint_speed, "rad/s")
+        q = state.joint_positions[0]
+        beyond = np.maximum(_LOWER - q, q - _UPPER)
+        yield from _beyond("joint_range", "joint beyond its range", beyond, limits.beyond_range, "rad")
+        share = np.abs(state.joint_torques[0]) / torque_limits(q)
+        what = "measured torque as a share of the limit"
+        yield from _beyond("joint_torque", what, share, limits.measured_torque_share, "")
         touching = state.contact_forces[0, _FALL_LINKS] > _TOUCHING
         if touching.any():
             link = LINK_NAMES[_FALL_LINKS[int(np.argmax(touching))]]
             yield "fall", f"{link} touches the ground"
-        yield from self._envelope_problems(state)
+        yield from self._envelope_problems(state, turn)
 
-    def _envelope_problems(self, state: RobotState) -> Iterator[tuple[str, str]]:
-        lean, side = self.phases.look(state.projected_gravity[0])
+    def _envelope_problems(self, state: RobotState, turn: _Turn) -> Iterator[tuple[str, str]]:
+        lean, side = turn(state.projected_gravity[0])
         envelope = self.limits.envelopes[self.phases.phase]
+        speeds = np.abs(state.joint_velocities[0])
+        yield from _beyond("joint_speed", "joint speed", speeds, _each(envelope.joint_speed), "rad/s")
         low, high = envelope.lean
         if not low <= lean <= high:
             yield "lean", f"lean of {lean:.1f}°, expected {low:g}° to {high:g}°"
@@ -176,7 +214,16 @@ class Guard:
             yield "height", f"body {height:.3f} m above the ground, at least {envelope.height:g} m"
 
 
-def _worst(what: str, values: _Array, limit: float, unit: str) -> str:
-    worst = int(np.argmax(values))
-    text = f"{what}: {JOINT_NAMES[worst]} {values[worst]:.3f}, at most {limit:g} {unit}"
-    return text.rstrip()
+def _each(limits: ByKind) -> _Array:
+    """Return a limit by kind of joint as one by joint."""
+    values: _Array = np.array(limits, dtype=np.float64)[_KINDS]
+    return values
+
+
+def _beyond(check: str, what: str, values: _Array, limit: float | _Array, unit: str) -> Iterator[tuple[str, str]]:
+    """Yield the joint that is farthest beyond its limit, if one is; what cannot be compared is beyond."""
+    limits = np.broadcast_to(np.asarray(limit, dtype=np.float64), values.shape)
+    outside = ~(values <= limits)
+    if outside.any():
+        worst = int(np.argmax(np.where(outside, np.nan_to_num(values - limits, nan=np.inf), -np.inf)))
+        yield check, f"{what}: {JOINT_NAMES[worst]} {values[worst]:.3f}, at most {limits[worst]:g} {unit}".rstrip()

@@ -62,6 +62,10 @@ class PhaseTracker:
         """Take note that the policy acts from now on."""
         self.phase, self._near = "transition", 0
 
+    def turn(self, gravity: Any) -> tuple[float, float]:
+        """Return lean and side of a state between two policy steps, degrees; the phase stays."""
+        return lean_and_side(gravity, self._wanted)
+
     def look(self, gravity: Any) -> tuple[float, float]:
         """Take up the state after a policy step; returns lean and side, degrees."""
         lean, side = lean_and_side(gravity, self._wanted)

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart, RobotState
+from adc_wrappers.backends.spot_model import SPOT, RobotSpec
 from adc_wrappers.core.actuators import Gains, damping_for
-from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.states import EnvState, part_of, put_array
 
+from .base_motion import base_motion
 from .checks import check_sizes, row_indices, shaped
 from .commands import CommandDelay
 from .engine import available_cores
@@ -62,6 +64,8 @@ class MujocoRobotBackend(RobotBackend):
             part of a start is then not used.
         gravity: False switches gravity off.
         picture_size: Width and height of pictures.
+        robot: The table that the generated model and everything not given come from. A planar robot's joints stand for
+            two legs each: gains, torques, inertias and limits are said and read per leg, as they are of Spot.
 
     Raises:
         BackendError: A setting is off, or the model lacks a joint or link.
@@ -84,11 +88,12 @@ class MujocoRobotBackend(RobotBackend):
         fixed_base: bool = False,
         gravity: bool = True,
         picture_size: tuple[int, int] = _PICTURE,
+        robot: RobotSpec = SPOT,
     ) -> None:
         threads = available_cores() if nthread is None else nthread
         check_sizes(num_envs, physics_step, decimation, threads)
-        layout = RobotLayout.make(joint_names, link_names, nominal_pose, torque_limits, knee_joints)
-        spec = load_spec(model, self_collision)
+        layout = RobotLayout.make(joint_names, link_names, nominal_pose, torque_limits, knee_joints, robot)
+        spec = load_spec(model, self_collision, robot=robot)
         compiled = compile_robot(
             spec, layout, physics_step=physics_step, self_collision=self_collision, fixed_base=fixed_base,
             gravity=gravity,
@@ -102,14 +107,14 @@ class MujocoRobotBackend(RobotBackend):
         self._layout = layout
         self._fixed_base = fixed_base
         self._picture_size = picture_size
-        self._drawn = load_spec(model, self_collision, visuals=True)
+        self._drawn = load_spec(model, self_collision, visuals=True, robot=robot)
         self._camera: RobotCamera | None = None
         self._inertia = joint_inertia(compiled, layout)
-        self._base = base = int(base_body(spec, layout).id)
-        fixed_pose = np.concatenate((compiled.body_pos[base], compiled.body_quat[base])) if fixed_base else None
-        self._stepper = BatchStepper(compiled, num_envs, min(threads, num_envs), decimation, layout, fixed_base)
-        self._reader = StateReader(self._stepper, num_envs, len(layout.link_names), fixed_pose)
-        self._parameters = LiveParameters(self._stepper, compiled, self._base)
+        self._base = int(base_body(spec, layout).id)
+        self._motion = base_motion(compiled, self._base, layout, num_envs, fixed_base)
+        self._stepper = BatchStepper(compiled, num_envs, min(threads, num_envs), decimation, layout, self._motion)
+        self._reader = StateReader(self._stepper, num_envs, len(layout.link_names), self._motion)
+        self._parameters = LiveParameters(self._stepper, compiled, self._base, layout.legs)
         self._commands = CommandDelay(num_envs, layout.nominal_pose, decimation)
         self._alive = np.ones(num_envs, dtype=bool)
         self._read: RobotState | None = None
@@ -160,11 +165,7 @@ class MujocoRobotBackend(RobotBackend):
         rows = len(start.joint_positions)
         qpos = np.zeros((rows, self._stepper.qpos.shape[1]))
         qvel = np.zeros((rows, self._stepper.qvel.shape[1]))
-        if not self._fixed_base:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                unit = start.base_quaternion / np.linalg.norm(start.base_quaternion, axis=1, keepdims=True)
-            qpos[:, :3], qpos[:, 3:7] = start.base_position, unit
-            qvel[:, :3], qvel[:, 3:6] = start.base_linear_velocity, start.base_angular_velocity
+        self._motion.write(start, qpos, qvel)
         qpos[:, self._stepper.joint_positions] = start.joint_positions
         qvel[:, self._stepper.joint_velocities] = start.joint_velocities
         return qpos, qvel
@@ -217,10 +218,9 @@ class MujocoRobotBackend(RobotBackend):
 
     def push(self, velocity_change: NDArray[np.float64], env_ids: NDArray[np.int64]) -> None:
         """Add to the base's linear velocity in the world frame."""
-        if self._fixed_base:
-            raise BackendError("push: the base is fixed and has no velocity. Make the backend with fixed_base=False.")
         rows = row_indices(env_ids, self.num_envs)
-        self._stepper.qvel[rows, :3] += shaped("velocity_change", velocity_change, (len(rows), 3))
+        change = shaped("velocity_change", velocity_change, (len(rows), 3))
+        self._motion.push(self._stepper.qvel, rows, change)
         self._retire(~self._stepper.sound())
 
     def set_parameters(self, parameters: RobotParameters, env_ids: NDArray[np.int64]) -> None:
@@ -238,6 +238,25 @@ class MujocoRobotBackend(RobotBackend):
             if getattr(parameters, name) is not None:
                 values = shaped(name, getattr(parameters, name), (len(rows), len(self.joint_names)))
                 self._parameters.set_joint_dynamics(name, values, rows)
+
+    def physics_state(self) -> EnvState:
+        """Return motion with the solver's warm start, parameters, targets under way, torques and contacts."""
+        return {
+            "motion": self._stepper.save(),
+            "parameters": self._parameters.save(),
+            "commands": self._commands.save(),
+            "reading": self._reader.save(),
+            "alive": self._alive.copy(),
+        }
+
+    def load_physics_state(self, state: EnvState) -> None:
+        """Restore them; the robots go on to the last bit as those that were saved."""
+        put_array(self._alive, state, "alive")
+        self._parameters.load(part_of(state, "parameters"), self.num_envs)
+        self._commands.load(part_of(state, "commands"))
+        self._reader.load(part_of(state, "reading"))
+        self._stepper.load(part_of(state, "motion"))
+        self._read = None
 
     def render(self, env_id: int = 0) -> NDArray[np.uint8]:
         """Return a picture of one robot, RGB, ``(height, width, 3)``; a broken robot is drawn as it waits."""

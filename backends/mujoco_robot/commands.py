@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.states import EnvState, put_array
 
 __all__ = ["MAX_COMMAND_DELAY", "CommandDelay"]
 
@@ -52,3 +53,14 @@ class CommandDelay:
         self._history[:, :-kept] = self._history[:, kept:]
         self._history[:, -kept:] = targets[:, None]
         return self._control
+
+    def save(self) -> EnvState:
+        """Return the delays and the targets under way."""
+        return {"delays": self.delays.copy(), "history": self._history.copy()}
+
+    def load(self, state: EnvState) -> None:
+        """Restore them."""
+        put_array(self._history, state, "history")
+        delays = self.delays.copy()
+        put_array(delays, state, "delays")
+        self.set_delays(delays.astype(np.float64), np.arange(len(delays)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE, SPOT
+from adc_wrappers.backends.spot_model import SPOT, RobotSpec
 from adc_wrappers.core.errors import BackendError
 
 __all__ = ["RobotLayout"]
@@ -29,6 +29,12 @@ class RobotLayout:
     knees: NDArray[np.int64]
     """Indices of the joints whose limit follows Spot's knee table."""
 
+    legs: NDArray[np.float64]
+    """How many legs each joint stands for, ``(joints,)``. Every other number of a joint is that of one leg."""
+
+    planar: bool
+    """Whether the base moves in the plane y = 0 only."""
+
     @classmethod
     def make(
         cls,
@@ -37,39 +43,43 @@ class RobotLayout:
         nominal_pose: ArrayLike | None = None,
         torque_limits: ArrayLike | None = None,
         knee_joints: Sequence[str] | None = None,
+        robot: RobotSpec = SPOT,
     ) -> RobotLayout:
-        """Fill what is not given from Spot's table, joint by joint, by name.
+        """Fill what is not given from a robot's table, joint by joint, by name.
 
         Args:
-            joint_names: The actuated joints; default: Spot's twelve.
-            link_names: Links whose ground contact is reported; default: Spot's.
-            nominal_pose: rad, one per joint; default: Spot's stance.
+            joint_names: The actuated joints; default: the table's.
+            link_names: Links whose ground contact is reported; default: the table's.
+            nominal_pose: rad, one per joint; default: the table's stance.
             torque_limits: N·m, one per joint, ``inf`` for none; default: Spot's hips 45 and the knee table's peak.
-            knee_joints: Joints whose limit depends on their angle as Spot's knee's does; default: Spot's knees.
+            knee_joints: Joints whose limit depends on their angle as Spot's knee's does; default: the table's knees.
+            robot: The table.
 
         Raises:
-            BackendError: A length is wrong, a number is off, or a joint that Spot does not have lacks its numbers.
+            BackendError: A length is wrong, a number is off, or a joint that the table does not have lacks its numbers.
 
         Example:
             >>> RobotLayout.make().torque_limits[:3].tolist()
             [45.0, 45.0, 113.236015]
         """
-        names = tuple(JOINT_NAMES if joint_names is None else joint_names)
-        foreign = [name for name in names if name not in JOINT_NAMES]
+        table = {joint.name: joint for joint in robot.actuated}
+        names = tuple(table if joint_names is None else joint_names)
+        foreign = [name for name in names if name not in table]
         if foreign and (nominal_pose is None or torque_limits is None):
             raise BackendError(
-                f"Spot has no joint {', '.join(foreign)}, so its table gives no numbers for it. "
+                f"{robot.name.capitalize()} has no joint {', '.join(foreign)}, so its table gives no numbers for it. "
                 "Pass nominal_pose and torque_limits for your joint_names."
             )
-        pose_table = dict(zip(JOINT_NAMES, NOMINAL_POSE, strict=True))
-        limit_table = {joint.name: joint.effort for joint in SPOT.actuated}
-        knees = [name for name in names if name in JOINT_NAMES and name.endswith("_kn")]
+        poses = dict(zip(table, robot.nominal_pose, strict=True))
+        knees = [name for name in names if name in table and name.endswith("_kn")]
         return cls(
             names,
-            tuple(LINK_NAMES if link_names is None else link_names),
-            _per_joint("nominal_pose", [pose_table[n] for n in names] if nominal_pose is None else nominal_pose, names),
-            _limits([limit_table[n] for n in names] if torque_limits is None else torque_limits, names),
+            tuple(robot.link_names if link_names is None else link_names),
+            _per_joint("nominal_pose", [poses[n] for n in names] if nominal_pose is None else nominal_pose, names),
+            _limits([table[n].effort for n in names] if torque_limits is None else torque_limits, names),
             _indices(knees if knee_joints is None else knee_joints, names),
+            _per_joint("legs", [table[n].legs if n in table else 1 for n in names], names),
+            robot.planar,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.spot_model import spot_mjcf
+from adc_wrappers.backends.spot_model import PLANE_JOINTS, SPOT, RobotSpec, spot_mjcf
 from adc_wrappers.core.errors import BackendError
 
 from .engine import mujoco
@@ -22,10 +22,10 @@ _FORCE, _NET_FORCE = 2, 3  # what a contact sensor gives (bit 1: force), and how
 _UNLIMITED = 1e10  # N·m: the engine wants a finite range
 
 
-def load_spec(model: Any, self_collision: bool = False, visuals: bool = False) -> Any:
-    """Return an ``MjSpec`` of the generated Spot (None), an XML text, a file, or a copy of a given ``MjSpec``."""
+def load_spec(model: Any, self_collision: bool = False, visuals: bool = False, robot: RobotSpec = SPOT) -> Any:
+    """Return an ``MjSpec`` of the generated robot (None), an XML text, a file, or a copy of a given ``MjSpec``."""
     if model is None:
-        return mujoco.MjSpec.from_string(spot_mjcf(self_collision=self_collision, visuals=visuals))
+        return mujoco.MjSpec.from_string(spot_mjcf(robot, self_collision=self_collision, visuals=visuals))
     if isinstance(model, mujoco.MjSpec):
         return model.copy()
     try:
@@ -50,9 +50,9 @@ def compile_robot(
     """Compile a robot whose only actuators are the PD law and whose sensors are the ground forces of its links.
 
     Changed in ``spec``: actuators, sensors and keyframes are replaced; spring, damping and torque limit of the actuated
-    joints are removed (they would act beside the PD law; armature and dry friction stay); a robot without a free joint
-    gets one, a world without shapes a ground plane; the robot's shapes decide the friction of their contacts, and are
-    paired with the ground by name where it is flat.
+    joints are removed (they would act beside the PD law; armature and dry friction stay); a robot without a base joint
+    gets a free one, a world without shapes a ground plane; the robot's shapes decide the friction of their contacts,
+    and are paired with the ground by name where it is flat.
 
     Raises:
         BackendError: A joint or link is missing, or the robot has joints that nobody commands.
@@ -90,14 +90,14 @@ def base_body(spec: Any, layout: RobotLayout) -> Any:
 
 
 def joint_inertia(model: Any, layout: RobotLayout) -> NDArray[np.float64]:
-    """Return the diagonal of the joint-space inertia at the nominal pose, armature included, per joint."""
+    """Return the diagonal of the joint-space inertia at the nominal pose, armature included, per joint of one leg."""
     data = mujoco.MjData(model)
     joints = [model.joint(name) for name in layout.joint_names]
     data.qpos[[int(joint.qposadr[0]) for joint in joints]] = layout.nominal_pose
     mujoco.mj_forward(model, data)
     matrix = np.zeros((model.nv, model.nv))
     mujoco.mj_fullM(model, data, matrix)
-    return np.asarray(matrix.diagonal()[[int(joint.dofadr[0]) for joint in joints]].copy())
+    return np.asarray(matrix.diagonal()[[int(joint.dofadr[0]) for joint in joints]] / layout.legs)
 
 
 def _check_names(spec: Any, layout: RobotLayout) -> None:
@@ -116,12 +116,13 @@ def _check_names(spec: Any, layout: RobotLayout) -> None:
 
 def _check_joints(model: Any, layout: RobotLayout, fixed_base: bool) -> None:
     """Refuse joints that would flop, and joints without one angle."""
-    expected = len(layout.joint_names) + (not fixed_base)
+    base = () if fixed_base else PLANE_JOINTS if layout.planar else ("one free base",)
+    expected = len(layout.joint_names) + len(base)
     if model.njnt != expected:
-        names = {model.joint(i).name or f"joint {i}" for i in range(model.njnt)} - set(layout.joint_names)
+        names = {model.joint(i).name or f"joint {i}" for i in range(model.njnt)} - {*layout.joint_names, *PLANE_JOINTS}
         raise BackendError(
             f"the model has {model.njnt} joints, expected {expected}: the actuated ones"
-            f"{'' if fixed_base else ' and one free base'}. Not actuated: {', '.join(sorted(names))}. "
+            f"{''.join(f' and {name}' for name in base)}. Not actuated: {', '.join(sorted(names))}. "
             "Add them to joint_names or remove them from the model."
         )
     for name in layout.joint_names:
@@ -132,12 +133,17 @@ def _check_joints(model: Any, layout: RobotLayout, fixed_base: bool) -> None:
 def _set_base(spec: Any, layout: RobotLayout, fixed_base: bool) -> None:
     """Free or weld the base; a welded robot is on a stand, where nothing touches it."""
     base = base_body(spec, layout)
-    free = [joint for joint in base.joints if joint.type == mujoco.mjtJoint.mjJNT_FREE]
+    moving = [joint for joint in base.joints if joint.type == mujoco.mjtJoint.mjJNT_FREE or joint.name in PLANE_JOINTS]
     if fixed_base:
         spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT.value
-        for joint in free:
+        for joint in moving:
             spec.delete(joint)
-    elif not free:
+    elif layout.planar and tuple(joint.name for joint in moving) != PLANE_JOINTS:
+        raise BackendError(
+            f"the model of a planar robot needs the base joints {', '.join(PLANE_JOINTS)}, in this order; it has "
+            f"{', '.join(joint.name for joint in moving) or 'none'}."
+        )
+    elif not moving:
         base.add_freejoint()
 
 
@@ -184,7 +190,8 @@ def _pair_with_ground(spec: Any, layout: RobotLayout) -> None:
 
 
 def _add_actuators(spec: Any, layout: RobotLayout) -> None:
-    for name, limit in zip(layout.joint_names, np.minimum(layout.torque_limits, _UNLIMITED).tolist(), strict=True):
+    limits = np.minimum(layout.torque_limits * layout.legs, _UNLIMITED).tolist()
+    for name, limit in zip(layout.joint_names, limits, strict=True):
         joint = spec.joint(name)
         joint.damping = np.zeros_like(joint.damping)
         joint.stiffness = np.zeros_like(joint.stiffness)

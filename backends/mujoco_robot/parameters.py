@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.actuators import Gains
 from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.states import EnvState, put_array
 
 from .layout import RobotLayout
 from .stepping import BatchStepper
@@ -25,6 +26,12 @@ JOINT_FIELDS = {
 }
 """Fields of :class:`RobotParameters` that have one number per joint, and the engine's names for them."""
 
+_CONSTANT_INPUTS = ("body_mass", "body_inertia", "dof_armature")
+"""Fields from which the engine derives others."""
+
+_FIELDS = (*_CONSTANT_INPUTS, "dof_frictionloss", "dof_damping", "geom_friction", "pair_friction")
+"""Fields that randomization or identification may have changed, gains aside."""
+
 
 class LiveParameters:
     """The engine's own per-robot copies of model fields.
@@ -33,12 +40,15 @@ class LiveParameters:
         stepper: The batch.
         model: The compiled robot, as the values to start from.
         base: Index of the base's body.
+        legs: How many legs each joint stands for; what is set and read is one leg's.
     """
 
-    def __init__(self, stepper: BatchStepper, model: Any, base: int) -> None:
+    def __init__(self, stepper: BatchStepper, model: Any, base: int, legs: _Array) -> None:
         self._stepper = stepper
+        self._legs = legs
         self._gain = stepper.expand("actuator_gainprm")
         self._bias = stepper.expand("actuator_biasprm")
+        self._model = model
         self._base = base
         self._base_mass = float(model.body_mass[base])
         self._base_inertia: _Array = model.body_inertia[base].copy()
@@ -49,13 +59,13 @@ class LiveParameters:
 
     def gains(self) -> Gains:
         """Return copies of K and B."""
-        return Gains(self._gain[:, :, 0].copy(), -self._bias[:, :, 2])
+        return Gains(self._gain[:, :, 0] / self._legs, -self._bias[:, :, 2] / self._legs)
 
     def set_gains(self, stiffness: _Array, damping: _Array, rows: _Rows | slice) -> None:
         """Write K and B: force = K·target − K·q − B·q̇."""
-        self._gain[rows, :, 0] = stiffness
-        self._bias[rows, :, 1] = -stiffness
-        self._bias[rows, :, 2] = -damping
+        self._gain[rows, :, 0] = stiffness * self._legs
+        self._bias[rows, :, 1] = -stiffness * self._legs
+        self._bias[rows, :, 2] = -damping * self._legs
 
     def set_friction(self, friction: _Array, rows: _Rows) -> None:
         """Write the sliding friction of every shape of chosen robots, and of every named pair with the world."""
@@ -78,11 +88,30 @@ class LiveParameters:
         self._stepper.expand("body_inertia")[rows, self._base] = self._base_inertia * scale
         self._stepper.update_constants(rows)
 
+    def save(self) -> EnvState:
+        """Return the fields that robots have values of their own of, gains aside."""
+        values = {name: self._stepper.expanded(name) for name in _FIELDS}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def load(self, state: EnvState, num_envs: int) -> None:
+        """Restore them; a field that is not among them gets the model's values again."""
+        touched = False
+        for name in _FIELDS:
+            if name not in state and self._stepper.expanded(name) is None:
+                continue
+            values = np.repeat(getattr(self._model, name)[None], num_envs, axis=0)
+            if name in state:
+                put_array(values, state, name)
+            self._stepper.expand(name)[:] = values
+            touched |= name in _CONSTANT_INPUTS
+        if touched:
+            self._stepper.update_constants(np.arange(num_envs))
+
     def set_joint_dynamics(self, name: str, values: _Array, rows: _Rows) -> None:
         """Write armature, dry or viscous friction of every joint of chosen robots, ``(rows, joints)``."""
         if not (np.isfinite(values).all() and (values >= 0.0).all()):
             raise BackendError(f"{name}: expected finite numbers of at least 0, got {values.tolist()}.")
-        self._stepper.expand(JOINT_FIELDS[name])[rows[:, None], self._stepper.joint_velocities] = values
+        self._stepper.expand(JOINT_FIELDS[name])[rows[:, None], self._stepper.joint_velocities] = values * self._legs
         if name == "joint_armature":
             self._stepper.update_constants(rows)
 

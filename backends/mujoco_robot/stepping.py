@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.spot_model import KNEE_TORQUES, knee_torque_limit
+from adc_wrappers.core.states import EnvState, put_array
 
+from .base_motion import BaseMotion
 from .engine import batch, mujoco, quiet
 from .layout import RobotLayout
 
@@ -23,7 +25,6 @@ MAX_SPEED = 1e3
 KEPT_STEPS = 3
 """Physics steps at the end of a policy step whose ground forces are kept."""
 
-_LOWEST_KNEE_LIMIT = float(KNEE_TORQUES.min())
 _PARKING_HEIGHT = 10.0  # m: out of reach of the ground
 _MOTION = mujoco.mjtState.mjSTATE_FULLPHYSICS.value | mujoco.mjtState.mjSTATE_WARMSTART.value
 _TIME = 1  # columns of a motion before the positions
@@ -57,15 +58,17 @@ class BatchStepper:
         nthread: Threads, the caller's included.
         decimation: Physics steps in one policy step.
         layout: Order of joints and links.
-        fixed_base: Whether the base is welded.
+        base: How the base moves.
     """
 
     def __init__(
-        self, model: Any, num_envs: int, nthread: int, decimation: int, layout: RobotLayout, fixed_base: bool
+        self, model: Any, num_envs: int, nthread: int, decimation: int, layout: RobotLayout, base: BaseMotion
     ) -> None:
         self._batch = batch.Batch(model, num_envs, nthread)
         self._decimation = decimation
-        self._knees = layout.knees
+        self._knees, self._legs = layout.knees, layout.legs
+        self._knee_legs = layout.legs[layout.knees]
+        self._lowest_knee_limit = float(KNEE_TORQUES.min() * self._knee_legs.min(initial=np.inf))
         self.joint_positions = np.array([int(model.joint(n).qposadr[0]) for n in layout.joint_names])
         self.joint_velocities = np.array([int(model.joint(n).dofadr[0]) for n in layout.joint_names])
         self.qpos: _Array = self._batch.bind("qpos")
@@ -82,15 +85,15 @@ class BatchStepper:
         sizes = {"actuator_force": model.nu, "sensordata": model.nsensordata, _MOTION: self._motion.shape[1]}
         self._records = {item: np.zeros((num_envs, decimation, size)) for item, size in sizes.items()}
         self.torques: _Array = np.zeros((num_envs, model.nu))
-        """Torque of each joint at the last physics step, as the engine applied it, ``(n, joints)``."""
+        """Torque of each joint of one leg at the last physics step, as the engine applied it, ``(n, joints)``."""
         kept = min(decimation, KEPT_STEPS)
         self.forces: _Array = np.zeros((num_envs, kept, model.nsensordata // 3, 3))
         """Net ground force of each link at each of the last physics steps, ``(n, KEPT_STEPS or fewer, links, 3)``."""
         self._failed = np.zeros(num_envs, dtype=bool)
         self.qpos[:, self.joint_positions] = layout.nominal_pose
         self._parked = self._motion[0].copy()
-        if not fixed_base:
-            self._parked[_TIME + 2] = _PARKING_HEIGHT  # x, y, z of the base
+        if base.height_column is not None:
+            self._parked[_TIME + base.height_column] = _PARKING_HEIGHT
 
     def _motion_columns(self) -> _Array:
         """A view of what a physics step changes: time, positions, velocities, and the solver's warm start."""
@@ -103,6 +106,11 @@ class BatchStepper:
         values: _Array = self._batch.expand(name)
         return values
 
+    def expanded(self, name: str) -> _Array | None:
+        """Return a copy of a model field's values for every robot; None where all share the model's."""
+        values: _Array | None = self._batch.expanded(name)
+        return None if values is None else values.copy()
+
     def update_constants(self, rows: _Rows) -> None:
         """Recompute what the engine derives from masses."""
         self._batch.set_const(np.unique(rows))
@@ -112,6 +120,22 @@ class BatchStepper:
         self._motion[rows] = 0.0
         self.qpos[rows], self.qvel[rows] = qpos, qvel
         self._clear(rows)
+
+    def save(self) -> EnvState:
+        """Return every robot's motion with the solver's warm start, its warnings, and whether the engine gave up."""
+        return {
+            "motion": self._motion.copy(),
+            "warning": np.asarray(self._batch.warning, dtype=np.int64),
+            "failed": self._failed.copy(),
+        }
+
+    def load(self, state: EnvState) -> None:
+        """Restore them."""
+        warning = np.asarray(self._batch.warning, dtype=np.int64)
+        put_array(warning, state, "warning")
+        put_array(self._failed, state, "failed")
+        put_array(self._motion, state, "motion")
+        self._batch.warning[:] = warning
 
     def park(self, rows: _Rows) -> None:
         """Take robots out of play: at rest, away from the ground, where they can do no harm."""
@@ -154,7 +178,7 @@ class BatchStepper:
         angle = self.qpos[:, self.joint_positions[knees]]
         speed = self.qvel[:, self.joint_velocities[knees]]
         torque = self._stiffness[:, knees] * (targets[:, knees] - angle) + self._minus_damping[:, knees] * speed
-        return np.asarray((np.abs(torque) > knee_torque_limit(angle)).any(axis=1))
+        return np.asarray((np.abs(torque) > knee_torque_limit(angle) * self._knee_legs).any(axis=1))
 
     def _run_freely(self, control: _Array, rows: _Rows, track: JointTrack | None) -> None:
         """Take the policy step of chosen robots in one call, and record it in the first rows of the records."""
@@ -168,13 +192,13 @@ class BatchStepper:
         except batch.SimulationError as error:
             self._failed[error.ids] = True
         kept = self.forces.shape[1]
-        self.torques[rows] = out["actuator_force"][:, -1]
+        self.torques[rows] = out["actuator_force"][:, -1] / self._legs
         self.forces[rows] = out["sensordata"][:, -kept:].reshape(len(rows), *self.forces.shape[1:])
         if track is not None:
             speeds = _TIME + self.qpos.shape[1] + self.joint_velocities
             track.positions[rows] = out[_MOTION][:, :, _TIME + self.joint_positions]
             track.velocities[rows] = out[_MOTION][:, :, speeds]
-            track.torques[rows] = out["actuator_force"]
+            track.torques[rows] = out["actuator_force"] / self._legs
 
     def _put_back(self, rows: _Rows) -> _Rows:
         """Put robots that have just exceeded a knee's limit back to the beginning of that physics step.
@@ -187,8 +211,9 @@ class BatchStepper:
         """
         first = np.full(len(rows), self._decimation)
         force, angle = self._knee_torques_and_angles(rows)
-        large = np.flatnonzero(force > _LOWEST_KNEE_LIMIT)
-        over = large[force.ravel()[large] > knee_torque_limit(angle.ravel()[large])]
+        large = np.flatnonzero(force > self._lowest_knee_limit)
+        legs = self._knee_legs[large % len(self._knees)]
+        over = large[force.ravel()[large] > knee_torque_limit(angle.ravel()[large]) * legs]
         chosen, begin = np.unique(over // force[0].size, return_index=True)
         step = over[begin] // len(self._knees) % self._decimation
         failed = self._failed[rows[chosen]]  # their records are not theirs
@@ -224,7 +249,7 @@ class BatchStepper:
         for step in range(int(first.min()), self._decimation):
             if (first == step).any():
                 rows = np.flatnonzero(first <= step)
-            limit = knee_torque_limit(self.qpos[rows[:, None], knees])
+            limit = knee_torque_limit(self.qpos[rows[:, None], knees]) * self._knee_legs
             self._force_range[rows[:, None], self._knees] = limit[:, :, None] * _BOTH_WAYS
             self._control[rows] = control[rows, step]
             try:
@@ -237,6 +262,6 @@ class BatchStepper:
             if track is not None:
                 track.positions[rows, step] = self.qpos[rows[:, None], self.joint_positions]
                 track.velocities[rows, step] = self.qvel[rows[:, None], self.joint_velocities]
-                track.torques[rows, step] = self._actuator_force[rows]
-        self.torques[rows] = self._actuator_force[rows]
+                track.torques[rows, step] = self._actuator_force[rows] / self._legs
+        self.torques[rows] = self._actuator_force[rows] / self._legs
         self._force_range[rows[:, None], self._knees] = self._peak_range

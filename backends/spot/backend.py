@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,18 +20,18 @@ from adc_wrappers.core.actuators import Gains, damping_for
 from adc_wrappers.core.errors import BackendError
 
 from . import sdk
-from .agreement import check_gravity, check_start, gravity_angle
+from .agreement import check_gravity, check_height, check_start, check_upright, gravity_angle, stands, tilt
 from .driving import JointDriver
 from .estimation import StateEstimator
+from .interrupts import uninterrupted
 from .joints import JointOrder, check_named
 from .listening import Audience
 from .messages import JointCommand, StateSample
 from .receiving import StateReceiver
-from .repeating import uninterrupted
 from .session import SpotSession
 from .settings import SpotRobotSettings, per_joint
 from .shadow import ShadowDriver
-from .takeover import Setpoint, gain_setpoints, pose_setpoints
+from .takeover import Setpoint, TakeOverError, gain_setpoints, pose_setpoints
 
 __all__ = ["SpotRobotBackend"]
 
@@ -56,6 +57,9 @@ class SpotRobotBackend(RobotBackend):
     Raises:
         BackendError: The robot cannot be reached, or is not one that may be driven.
     """
+
+    fixed_gains = True
+    """The commanded gains stay what they are, see :meth:`set_gains`."""
 
     def __init__(
         self,
@@ -83,6 +87,7 @@ class SpotRobotBackend(RobotBackend):
         self._targets: NDArray[np.float64] | None = None
         self._driver: JointDriver | ShadowDriver | None = None
         self._closed = False
+        self._process = os.getpid()
         self._policy_steps = 0
         self._held: NDArray[np.float64] = self.nominal_pose
         self.session = SpotSession(settings)
@@ -95,7 +100,7 @@ class SpotRobotBackend(RobotBackend):
             raise
 
     def _connect(self) -> None:
-        self.health = self.session.check(0.0) if not self.settings.shadow else self.session.health()
+        self.health = self.session.check(None) if not self.settings.shadow else self.session.health()
         self.receiver = StateReceiver(
             self.session.client(sdk.RobotStateStreamingClient), JointOrder(), self._on_sample,
             timed=self.settings.clock == "realtime",
@@ -180,12 +185,16 @@ class SpotRobotBackend(RobotBackend):
             self._sample = self._driver.sample
             self.guard.phases.hand_to_policy()
             return
-        self.health = self.session.check(self.guard.limits.battery)
+        self.health = self.session.check(self.guard.limits)
         self.receiver.forgive()
+        check_upright(self._newest())
         self.session.arm()
         self._tell("armed", {})
         self.session.stand()
+        self._catch_up()
         self.watch(self.settings.settle_seconds)
+        self.receiver.wait(stands, self.settings.patience)
+        check_height(self._newest())
         check_named(self.session.health().joints, self._newest().position)
         check_gravity(self.gravity_disagreement())
         driver = JointDriver(
@@ -194,7 +203,6 @@ class SpotRobotBackend(RobotBackend):
         )  # fmt: skip
         self._driver = driver
         self._lead(driver)
-        self.guard.phases.hand_to_policy()
         driver.hold()
         self._tell("policy", {"stamp": driver.sample.stamp})
 
@@ -202,6 +210,13 @@ class SpotRobotBackend(RobotBackend):
         """Take in states for some time of the robot's clock, or as long as patience lasts; nothing is sent."""
         until = self._newest().stamp + seconds
         self.receiver.wait(lambda sample: sample.stamp >= until, seconds + self.settings.patience)
+
+    def _catch_up(self) -> None:
+        """Wait for the state of the present: those of the way to the stand may still be under way."""
+        present = self.session.stamp()
+        if self.receiver.wait(lambda sample: sample.stamp >= present - 1e-4, self.settings.patience) is None:
+            _, reason = self.receiver.problem or ("", f"none of the present came within {self.settings.patience:g} s")
+            raise BackendError(f"state stream: {reason}. Look at the network, then try again.")
 
     def _newest(self) -> StateSample:
         latest = self.receiver.latest
@@ -212,6 +227,10 @@ class SpotRobotBackend(RobotBackend):
     def gravity_disagreement(self) -> float:
         """Return the angle between odometry's and the inertial sensor's idea of down, degrees; NaN without a sensor."""
         return gravity_angle(list(self._gravity), self._newest().stamp)
+
+    def tilt(self) -> float:
+        """Return the angle of the body against level, degrees."""
+        return tilt(self._newest())
 
     def _lead(self, driver: JointDriver) -> None:
         """Lead pose and gains from the robot's stand to ours."""
@@ -230,7 +249,7 @@ class SpotRobotBackend(RobotBackend):
         for setpoint in setpoints:
             self._held = setpoint.position
             if driver.step(setpoint) is None:
-                raise BackendError(f"the guard ended the take-over: {driver.incident}.")
+                raise TakeOverError(driver.incident or {"check": "end", "reason": "ended", "fallback": "unknown"})
         self._sample = driver.sample
 
     def advance(self, targets: NDArray[np.float64]) -> None:
@@ -240,6 +259,8 @@ class SpotRobotBackend(RobotBackend):
         wanted = np.asarray(targets, dtype=np.float64)
         if wanted.shape != (1, len(JOINT_NAMES)):
             raise BackendError(f"targets: expected shape (1, {len(JOINT_NAMES)}), got {wanted.shape}.")
+        if self._policy_steps == 0:
+            self.guard.phases.hand_to_policy()
         self._policy_steps += 1
         share = min(1.0, self._policy_steps / (self.settings.soft_start_steps + 1))
         position = self._held + share * (wanted[0] - self._held)
@@ -290,6 +311,7 @@ class SpotRobotBackend(RobotBackend):
             if isinstance(driver, JointDriver) and driver.incident is None:
                 driver.halt(self.guard.breach("stopped", why, self._newest().stamp))
             self._end_driver()
+            self._audience.flush()
 
     def _end_driver(self) -> None:
         driver, self._driver = self._driver, None
@@ -300,14 +322,15 @@ class SpotRobotBackend(RobotBackend):
     def close(self) -> None:
         """Power the motors off, confirm it, return the lease and end every thread; may be called twice.
 
+        If it fails, the lease stays ours and it may be called again; it is, at the interpreter's exit.
+        ``session.close()`` gives the robot up. In a process that was forked from ours it does nothing.
+
         Raises:
             BackendError: The motors are not confirmed off: somebody must press the E-stop.
         """
-        if self._closed:
+        if self._closed or os.getpid() != self._process:
             return
         with uninterrupted():
-            self._closed = True
-            atexit.unregister(self.close)
             try:
                 if hasattr(self, "receiver"):
                     self._end_driver()
@@ -315,17 +338,24 @@ class SpotRobotBackend(RobotBackend):
             finally:
                 if hasattr(self, "receiver"):
                     self.receiver.stop()
-                self.session.close()
+                self._audience.flush()
+            self._closed = True
+            atexit.unregister(self.close)
+            self.session.close()
+            self._audience.close()
 
     def _power_off(self) -> None:
         if not self.session.armed:
             return
+        self.session.lease.await_keeper()
         lost = self._lease_lost()
         try:
             off = self.session.health().motors_off
             if not off and lost is not None:
-                self._tell("closed", {"motors": f"left to the owner of the lease: {lost}"})
-                return
+                owner = self.session.lease.take_back()
+                if owner is not None:
+                    self._tell("closed", {"motors": f"left to the owner of the lease, {owner}: {lost}"})
+                    return
             if not off:
                 self.session.power_off()
         except BackendError as error:

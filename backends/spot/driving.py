@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ __all__ = ["JointDriver"]
 
 WATCH_PERIOD = 0.005
 HEALTH_PERIOD = 0.25
-QUIT_SECONDS = 0.1
-"""How long the fall-back waits for the robot to answer that the command stream is closed."""
+LOCKSTEP_LIFE = 0.05
+"""Seconds of the robot's clock by which a command may outlive its policy step in lockstep, where time waits for it."""
 
 HOLD_SECONDS = 2.0
 """How long the nominal pose is held for a policy that has not acted yet."""
@@ -64,33 +65,37 @@ class JointDriver:
         self._session, self._receiver, self._guard, self._settings = session, receiver, guard, settings
         self._policy_step, self._estimator, self._tell, self._on_command = policy_step, estimator, tell, on_command
         self._timed = settings.clock == "realtime"
-        limits = guard.limits
+        limits, chosen = guard.limits, settings.time_to_live
+        life = policy_step + (limits.state_age if self._timed else chosen or LOCKSTEP_LIFE)
         self._sender = CommandSender(
             session.client(sdk.RobotCommandStreamingClient),
             JointOrder(),
             lambda: receiver.robot_now,
+            lambda: self._newest().stamp,
             period=1.0 / settings.send_rate if self._timed else None,
-            time_to_live=settings.time_to_live if self._timed else policy_step + settings.time_to_live,
-            life=policy_step + (limits.state_age if self._timed else settings.time_to_live),
+            time_to_live=chosen if self._timed and chosen is not None else life,
+            life=life,
             client_name=session.client_name,
-            velocity_limit=limits.joint_speed,
+            velocity_limit=limits.velocity_safety_limit,
         )
-        self._fallback = Fallback(session, settings)
+        self._fallback = Fallback(session)
         self._lock = threading.Lock()
         self._safe = threading.Event()
         self._halted: Breach | None = None
         self.incident: dict[str, Any] | None = None
-        """The breach that ended the episode and what the robot was told then; None while it goes on."""
+        """The breach that ended the episode and what became of the robot; None while it goes on. If asking has found
+        what was behind it, that is the breach, and ``first`` says what was seen."""
         self.sample: StateSample = self._newest()
         """The state of the last policy instant."""
         self._key = 0
         self._steps = 0
         self._command: JointCommand | None = None
         self._put_at = time.monotonic()
-        self._holding_since: float | None = None
+        self._held_until = 0.0
         self._due = 0.0
         self.overruns = 0
         """Policy steps whose instant had passed before the action came."""
+        self._looked_at: StateSample | None = None
         self._watchers: list[Repeater] = []
 
     def _newest(self) -> StateSample:
@@ -102,13 +107,18 @@ class JointDriver:
     def begin(self, setpoint: Setpoint) -> None:
         """Open the command stream with a first setpoint, switch to joint control and start the watchdogs."""
         self.sample = self._newest()
+        seen = self._look()
+        if seen is not None:
+            self.halt(seen)
+            return
         self._due = self.sample.stamp
         self._key = self.sample.echo % 2_000_000_000
         command = self._make(setpoint)
         self._note(command)
-        self._holding_since = time.monotonic()
-        self._sender.start(command)
-        self._sender.sent.wait(self._settings.patience)
+        self._held_until = time.monotonic() + 2.0 * self._settings.patience  # for sending and for the echo
+        if not self._sender.start(command, self._settings.patience):
+            self.halt(self._why_not_sent(command))
+            return
         if self._timed:
             self._watchers = [
                 Repeater("spot watchdog", WATCH_PERIOD, self._halting(self._watch)),
@@ -121,16 +131,20 @@ class JointDriver:
     def _await_echo(self, command: JointCommand) -> None:
         """Let nothing follow before the robot has shown that it hears us."""
         heard = self._receiver.wait(lambda s: s.echo == command.key or self._over(), self._settings.patience)
-        if heard is None or self._sender.ended is not None:
+        if heard is None or self._cut_off():
             self.halt(self._why_no_state(command))
             return
         self._sender.heard = True
         self.sample = heard
         self._due = heard.stamp
+        seen = self._look()
+        if seen is not None:
+            self.halt(seen)
 
     def hold(self) -> None:
         """Keep the last setpoint for a while, on fresh states, until the policy acts."""
-        self._holding_since = time.monotonic()
+        self._held_until = time.monotonic() + HOLD_SECONDS
+        self._sender.hold(HOLD_SECONDS)
 
     def step(self, setpoint: Setpoint) -> RobotState | None:
         """Send a setpoint and wait for the state one policy step later; None if the guard has ended the episode."""
@@ -147,25 +161,25 @@ class JointDriver:
             self._estimator.state(self.sample), setpoint.position, previous, setpoint.stiffness, setpoint.damping,
             np.zeros_like(previous), self.sample.stamp,
         )  # fmt: skip
-        breach = self._guard.before(moment)
+        breach = self._severed() or self._look() or self._guard.before(moment)
         if breach is not None:
             self.halt(breach)
             return
         command = self._make(setpoint)
         self._note(command)
-        self._holding_since = None
+        self._held_until = 0.0
         self._sender.put(command)
         sample = self._next_sample(command)
         if self._halted is not None:
             return
-        if sample is None or self._sender.ended is not None:
+        if sample is None or self._cut_off():
             self.halt(self._why_no_state(command))
             return
         if self._timed is False and sample.stamp - command.source > 1.5 * self._policy_step + 0.01:
             gap = sample.stamp - command.source
             self.halt(self._guard.breach("clock", f"the robot's clock moved by {gap:.3f} s in one step", sample.stamp))
             return
-        self.sample = sample
+        self.sample = self._looked_at = sample
         self._steps += 1
         found = self._guard.after(self._estimator.state(sample), sample.stamp) or self._poll_in_lockstep()
         if found is not None:
@@ -205,29 +219,60 @@ class JointDriver:
 
     def _over(self) -> bool:
         """Whether waiting is pointless."""
-        return self._halted is not None or self._sender.ended is not None
+        return self._halted is not None or self._cut_off()
+
+    def _cut_off(self) -> bool:
+        """Whether commands do not reach the robot any more."""
+        return self._sender.ended is not None or self._sender.missed is not None
+
+    def _why_not_sent(self, command: JointCommand) -> Breach:
+        if self._cut_off() or self._receiver.problem is not None:
+            return self._why_no_state(command)
+        reason = f"the first command was not sent within {self._settings.patience:g} s"
+        return self._guard.breach("stream", reason, self._newest().stamp)
 
     def _why_no_state(self, command: JointCommand) -> Breach:
         now = self._newest().stamp
-        if self._receiver.problem is not None:
-            return self._guard.breach(*self._receiver.problem, time=now)
-        if self._sender.ended is not None:
-            return self._diagnose(self._sender.ended)
+        severed = self._severed()
+        if severed is not None:
+            return severed
         if not self._timed and self._newest().echo < command.key:
             reason = f"command {command.key} was not acknowledged within {self._settings.patience:g} s"
             return self._guard.breach("echo_lag", reason, now)
         return self._guard.breach("state_age", "no new state came in time", now)
 
-    def _diagnose(self, ended: str) -> Breach:
-        """Say why the command stream has ended, if the robot tells."""
-        check, reason = self._fallback.cause(self._guard.limits.battery) or ("stream", ended)
-        return self._guard.breach(check, f"{reason} ({ended})" if check != "stream" else reason, self._newest().stamp)
+    def _severed(self) -> Breach | None:
+        """Return which of the two streams does not carry any more, and why."""
+        now = self._newest().stamp
+        if self._receiver.problem is not None:
+            return self._guard.breach(*self._receiver.problem, time=now)
+        if self._sender.ended is not None:
+            return self._guard.breach("stream", self._sender.ended, now)
+        if self._sender.missed is not None:
+            return self._guard.breach("state_age", self._sender.missed, now)
+        return None
+
+    def _look(self) -> Breach | None:
+        """Let the guard look at the newest state, in whatever phase; once at each."""
+        newest = self._newest()
+        if newest is self._looked_at:
+            return None
+        self._looked_at = newest
+        return self._guard.between(self._estimator.glance(newest), newest.stamp)
+
+    def _diagnose(self, breach: Breach) -> Breach:
+        """Return what was behind a breach: the robot tells why its command stream has ended, the keeper what it did."""
+        asking = breach.check == "stream" and self._sender.ended is not None
+        cause = self._fallback.cause(self._guard.limits) if asking else self._fallback.keeper_cause()
+        if cause is None or cause[0] == breach.check:
+            return breach
+        return replace(breach, check=cause[0], reason=f"{cause[1]} ({breach.reason})")
 
     def _poll_in_lockstep(self) -> Breach | None:
         every = max(1, round(HEALTH_PERIOD / self._policy_step))
         if self._timed or self._steps % every:
             return None
-        cause = self._fallback.cause(self._guard.limits.battery)
+        cause = self._fallback.cause(self._guard.limits)
         return None if cause is None else self._guard.breach(*cause, time=self.sample.stamp)
 
     def _halting(self, watch: Callable[[], bool]) -> Callable[[], bool]:
@@ -243,58 +288,57 @@ class JointDriver:
         return watched
 
     def _watch_health(self) -> bool:
-        cause = self._fallback.cause(self._guard.limits.battery)
+        cause = self._fallback.cause(self._guard.limits)
         if cause is not None:
             self.halt(self._guard.breach(*cause, time=self._newest().stamp))
         return self._halted is None
 
     def _watch(self) -> bool:
-        """Look at clocks and streams; runs in the watchdog's thread."""
+        """Look at clocks, streams and the newest state; runs in the watchdog's thread."""
         newest = self._newest()
-        since = self._holding_since  # read once: the policy's thread clears it
-        holding = since is not None and time.monotonic() - since < HOLD_SECONDS
-        if holding and self._command is not None:
-            self._sender.refresh(newest.stamp)
-        breach = self._guard.ages(
+        holding = time.monotonic() < self._held_until
+        breach = self._severed() or self._guard.ages(
             state_age=self._receiver.age(),
             policy_age=0.0 if holding else time.monotonic() - self._put_at,
             echo_lag=self._sender.echo_lag(),
             time=newest.stamp,
         )
-        if self._receiver.problem is not None:
-            breach = self._guard.breach(*self._receiver.problem, time=newest.stamp)
-        elif self._sender.ended is not None:
-            breach = self._diagnose(self._sender.ended)
+        breach = breach or self._look()
         if breach is not None:
             self.halt(breach)
         return self._halted is None
 
     def halt(self, breach: Breach) -> None:
-        """Stop the policy for a reason and hand over to the fall-back; the first reason counts."""
+        """Stop the policy for a reason and tell the robot to be safe; the first reason counts.
+
+        Only then is anybody told, is the robot asked what was behind it, and is its safe state waited for.
+        """
         with self._lock:
             if self._halted is not None:
                 return
             self._halted = breach
-        outcome = "NOT CONFIRMED, press the E-stop: the fall-back did not end"
+        found, outcome = breach, "NOT CONFIRMED, press the E-stop: the fall-back did not end"
         try:
-            self._sender.stop(QUIT_SECONDS)
+            self._sender.stop(0.0)
+            told = self._fallback.act(breach.check, self._newest())
             self._tell("stopped" if breach.check == "stopped" else "guard", breach.to_dict())
-            outcome = self._fallback.act(breach, self._newest())
+            found = self._diagnose(breach)
+            outcome = self._fallback.finish(told, found.check, self._newest())
         finally:
-            self.incident = {**breach.to_dict(), "fallback": outcome}
-            try:
-                self._tell("fallback", {"outcome": outcome})
-            finally:
-                self._safe.set()
+            first = {} if found is breach else {"first": {"check": breach.check, "reason": breach.reason}}
+            self.incident = {**found.to_dict(), **first, "fallback": outcome}
+            self._tell("fallback", {"outcome": outcome, **({"cause": found.check} if first else {})})
+            self._safe.set()
 
     def end(self) -> None:
-        """End the episode: stop sending and end the watchdogs; the robot goes on by itself."""
+        """End the episode: stop sending, let the robot stand by its own controller, and end the watchdogs."""
         with self._lock:
             running = self._halted is None
             if running:
                 self._halted = self._guard.breach("end", "the episode was ended", self._newest().stamp)
         if running:
-            self._sender.stop()
+            self._sender.stop(0.0)
+            self._fallback.act("end", self._newest())
             self._safe.set()
         self._safe.wait()
         self._sender.stop()
@@ -308,7 +352,3 @@ class JointDriver:
     def delays(self) -> dict[str, list[float]]:
         """Return the delays of the episode so far, s: from state to command, and from command to its echo."""
         return {"state_to_command": list(self._sender.latencies), "command_to_echo": list(self._sender.echo_times)}
-
-    def numbers(self) -> dict[str, float]:
-        """Return counts of the episode."""
-        return {"steps": self._steps, "overruns": self.overruns, "messages_sent": self._sender.messages}

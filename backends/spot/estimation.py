@@ -15,6 +15,8 @@ from .messages import StateSample, _rotation
 __all__ = ["StateEstimator"]
 
 _Array = NDArray[np.float64]
+_Pose = tuple[_Array, dict[str, _Array]]
+"""The body's rotation, and every link in the body's frame."""
 
 WEIGHT: Final = SPOT.total_mass * 9.81
 LINK_FORCE: Final = 10.0
@@ -62,8 +64,15 @@ class StateEstimator:
     def state(self, sample: StateSample) -> RobotState:
         """Return a state of one robot; worked out once per sample."""
         if self._known is None or self._known[0] is not sample:
-            self._known = (sample, self._work_out(sample))
+            pose = _pose(sample)
+            self._ground = self._ground_under(sample, pose)
+            self._known = (sample, _work_out(sample, pose, self._ground))
         return self._known[1]
+
+    def glance(self, sample: StateSample) -> RobotState:
+        """Return the state of a sample between two policy steps, from any thread: what is known of the ground stays."""
+        pose = _pose(sample)
+        return _work_out(sample, pose, self._ground_under(sample, pose, follow=False))
 
     def above_ground(self, sample: StateSample) -> StateSample:
         """Return a sample whose height counts from the ground, once that is known; odometry counts from anywhere."""
@@ -71,34 +80,42 @@ class StateEstimator:
             return sample
         return sample._replace(base_position=sample.base_position - np.array((0.0, 0.0, self._ground)))
 
-    def _work_out(self, sample: StateSample) -> RobotState:
-        rotation = _rotation(sample.base_quaternion)
-        poses = link_poses(sample.position)
+    def _ground_under(self, sample: StateSample, pose: _Pose, *, follow: bool = True) -> float:
+        """Return the ground's height by a sample and what was known before."""
+        rotation, poses = pose
+        known = self._ground
         feet = np.stack([poses[name][:3, 3] for name in FOOT_NAMES]) @ rotation.T + sample.base_position
         low = feet[:, 2] - FOOT_RADIUS
         touched = float(low[sample.contacts].min()) if sample.contacts.any() else None
-        if self._ground is None:
-            self._ground = float(low.min()) if touched is None else touched
-        elif touched is not None:
-            self._ground += GROUND_SHARE * (touched - self._ground)
-        else:
-            self._ground = min(self._ground, float(low.min()))  # in the air, where a foot is there is no ground
-        forces = np.zeros((1, len(LINK_NAMES)))
-        forces[0, _FEET] = np.where(sample.contacts, WEIGHT / max(1, int(sample.contacts.sum())), 0.0)
-        for index, name, points, radius in _SHAPES:
-            pose = poses[name]
-            height = (points @ pose[:3, :3].T + pose[:3, 3]) @ rotation[2] + sample.base_position[2] - radius
-            if height.min() - self._ground < TOUCHING:
-                forces[0, index] = LINK_FORCE
-        position = sample.base_position - np.array((0.0, 0.0, self._ground))
-        return RobotState(
-            base_position=position[None],
-            base_quaternion=sample.base_quaternion[None],
-            base_linear_velocity=sample.linear_velocity[None],
-            base_angular_velocity=sample.angular_velocity[None],
-            projected_gravity=sample.gravity[None],
-            joint_positions=sample.position[None],
-            joint_velocities=sample.velocity[None],
-            joint_torques=sample.load[None],
-            contact_forces=forces,
-        )
+        if known is None:
+            return float(low.min()) if touched is None else touched
+        if touched is None:
+            return min(known, float(low.min()))  # in the air, where a foot is there is no ground
+        return known + GROUND_SHARE * (touched - known) if follow else known
+
+
+def _pose(sample: StateSample) -> _Pose:
+    return _rotation(sample.base_quaternion), link_poses(sample.position)
+
+
+def _work_out(sample: StateSample, pose: _Pose, ground: float) -> RobotState:
+    rotation, poses = pose
+    forces = np.zeros((1, len(LINK_NAMES)))
+    forces[0, _FEET] = np.where(sample.contacts, WEIGHT / max(1, int(sample.contacts.sum())), 0.0)
+    for index, name, points, radius in _SHAPES:
+        link = poses[name]
+        height = (points @ link[:3, :3].T + link[:3, 3]) @ rotation[2] + sample.base_position[2] - radius
+        if height.min() - ground < TOUCHING:
+            forces[0, index] = LINK_FORCE
+    position = sample.base_position - np.array((0.0, 0.0, ground))
+    return RobotState(
+        base_position=position[None],
+        base_quaternion=sample.base_quaternion[None],
+        base_linear_velocity=sample.linear_velocity[None],
+        base_angular_velocity=sample.angular_velocity[None],
+        projected_gravity=sample.gravity[None],
+        joint_positions=sample.position[None],
+        joint_velocities=sample.velocity[None],
+        joint_torques=sample.load[None],
+        contact_forces=forces,
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -13,9 +15,20 @@ __all__ = ["Audience", "Listener"]
 
 _LOG = logging.getLogger(__name__)
 
+CAPACITY = 20_000
+"""Messages that may wait for slow listeners, about 50 s of states and commands; beyond it states and commands are
+dropped and counted, events never."""
+
+FLUSH_SECONDS = 10.0
+"""How long the end of an episode or session waits for listeners; the robot is safe by then."""
+
 
 class Listener(Protocol):
-    """Is told of states, commands and events, from the threads in which they happen: it must be quick."""
+    """Is told of states, commands and events in the order in which they happened, from a thread of the listeners' own.
+
+    One that is slow delays nobody but the others. If too much has to wait, states and commands are dropped, and an
+    event ``dropped`` says how many, at the place where they are missing.
+    """
 
     def state(self, sample: Any, targets: NDArray[np.float64] | None) -> None:
         """Take note of a state message (:class:`~.messages.StateSample`) and of the targets in force, if any.
@@ -24,7 +37,7 @@ class Listener(Protocol):
         """
 
     def command(self, command: Any) -> None:
-        """Take note of new targets (:class:`~.messages.JointCommand`), before they are sent."""
+        """Take note of new targets (:class:`~.messages.JointCommand`)."""
 
     def event(self, name: str, details: dict[str, Any]) -> None:
         """Take note of an event of the session or of the guard."""
@@ -35,14 +48,82 @@ class Audience:
 
     Args:
         listeners: Who listens; may change.
+        capacity: Messages that may wait for them.
     """
 
-    def __init__(self, listeners: Sequence[Any]) -> None:
-        self._listeners = listeners
+    def __init__(self, listeners: Sequence[Any], capacity: int = CAPACITY) -> None:
+        self._listeners, self._capacity = listeners, capacity
         self._failed: set[tuple[int, str]] = set()
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
+        self._missing: Counter[str] = Counter()
+        self._busy = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self.dropped = 0
+        """States and commands that listeners were never told."""
 
     def tell(self, name: str, *what: Any) -> None:
-        """Call a method of every listener."""
+        """Let a method of every listener be called; returns at once."""
+        if not self._listeners:
+            return
+        with self._changed:
+            if self._closed:
+                return
+            if name != "event" and len(self._waiting) >= self._capacity:
+                self._missing[name] += 1
+                self.dropped += 1
+                return
+            self._mark_gap()
+            self._waiting.append((name, what))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="spot listeners", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _mark_gap(self) -> None:
+        """Say what is missing where it is missing."""
+        if self._missing:
+            details = {"states": self._missing["state"], "commands": self._missing["command"]}
+            self._waiting.append(("event", ("dropped", details)))
+            self._missing.clear()
+
+    def flush(self, seconds: float = FLUSH_SECONDS) -> bool:
+        """Wait until everybody has been told everything, or so long; returns whether they have."""
+        if threading.current_thread() is self._thread:  # a listener that ends the session cannot wait for itself
+            return False
+        with self._changed:
+            self._mark_gap()
+            self._changed.notify_all()
+            return self._changed.wait_for(self._done, seconds)
+
+    def _done(self) -> bool:
+        return self._thread is None or not (self._waiting or self._busy)
+
+    def close(self) -> None:
+        """Tell what is left and end the thread; may be called twice."""
+        whole = self.flush()
+        with self._changed:
+            if not whole and not self._closed:
+                _LOG.warning("%d messages for listeners are lost: they were not taken in time", len(self._waiting))
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None and threading.current_thread() is not self._thread:
+            self._thread.join(timeout=1.0)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if self._closed:
+                    return
+                name, what = self._waiting.popleft()
+                self._busy = True
+            self._pass_on(name, what)
+
+    def _pass_on(self, name: str, what: tuple[Any, ...]) -> None:
         for listener in self._listeners:
             try:
                 getattr(listener, name)(*what)

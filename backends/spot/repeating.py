@@ -1,14 +1,11 @@
-"""A thread that does one thing again and again, and signals that wait."""
+"""A thread that does one thing again and again."""
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 
-__all__ = ["Repeater", "uninterrupted"]
+__all__ = ["Repeater"]
 
 
 class Repeater:
@@ -36,23 +33,3 @@ class Repeater:
         while not self._stop.wait(self._period):
             if not self._function():
                 return
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until the block is done; it is raised then. Only the main thread gets signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    caught: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        caught.append(number)
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if caught:
-        raise KeyboardInterrupt

@@ -7,13 +7,14 @@ from adc_wrappers.core.errors import MissingExtraError
 try:
     import bosdyn.client
     import grpc
-    from bosdyn.api import basic_command_pb2, estop_pb2, robot_command_pb2, robot_state_pb2
+    from bosdyn.api import basic_command_pb2, estop_pb2, lease_pb2, robot_command_pb2, robot_state_pb2
     from bosdyn.client import robot_command
     from bosdyn.client.estop import EstopClient
     from bosdyn.client.exceptions import Error as SdkError
-    from bosdyn.client.exceptions import LeaseUseError
+    from bosdyn.client.exceptions import LeaseUseError, UnauthenticatedError
+    from bosdyn.client.frame_helpers import BODY_FRAME_NAME, ODOM_FRAME_NAME, get_a_tform_b
     from bosdyn.client.lease import Error as WalletError
-    from bosdyn.client.lease import LeaseClient, LeaseKeepAlive, LeaseResponseError, ResourceAlreadyClaimedError
+    from bosdyn.client.lease import Lease, LeaseClient, LeaseKeepAlive, LeaseResponseError, ResourceAlreadyClaimedError
     from bosdyn.client.license import LicenseClient
     from bosdyn.client.power import PowerClient
     from bosdyn.client.robot_command import RobotCommandBuilder, RobotCommandClient, RobotCommandStreamingClient
@@ -22,7 +23,10 @@ except ImportError as error:
     raise MissingExtraError("bosdyn-client", "spot", "Talking to a Spot") from error
 
 __all__ = [
+    "BODY_FRAME_NAME",
+    "ODOM_FRAME_NAME",
     "EstopClient",
+    "Lease",
     "LeaseClient",
     "LeaseKeepAlive",
     "LeaseResponseError",
@@ -36,11 +40,14 @@ __all__ = [
     "RobotStateClient",
     "RobotStateStreamingClient",
     "SdkError",
+    "UnauthenticatedError",
     "WalletError",
     "basic_command_pb2",
     "bosdyn",
     "estop_pb2",
+    "get_a_tform_b",
     "grpc",
+    "lease_pb2",
     "robot_command",
     "robot_command_pb2",
     "robot_state_pb2",

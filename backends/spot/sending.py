@@ -25,12 +25,14 @@ class CommandSender:
 
     A command's end time is ``min(now + time_to_live, source + life)`` on the robot's clock, where ``source`` is the
     acquisition of the state that it came from: sending it again cannot make old data young. When that has passed,
-    nothing is sent, and the robot stops following by itself.
+    nothing is sent, and the robot stops following by itself. A pose that is held is dated by the newest state whenever
+    it is sent: that state's age still binds.
 
     Args:
         client: The SDK's streaming client.
         order: The robot's joint order.
         robot_now: Returns the robot's clock, s.
+        newest: Returns the acquisition of the newest state, robot's clock, s.
         period: Seconds between two messages; None sends every command once (lockstep).
         time_to_live: Seconds.
         life: Seconds from a state's acquisition to the end of any command that came from it.
@@ -43,6 +45,7 @@ class CommandSender:
         client: Any,
         order: JointOrder,
         robot_now: Callable[[], float],
+        newest: Callable[[], float],
         *,
         period: float | None,
         time_to_live: float,
@@ -50,18 +53,19 @@ class CommandSender:
         client_name: str,
         velocity_limit: float,
     ) -> None:
-        self._client, self._order, self._robot_now = client, order, robot_now
+        self._client, self._order, self._robot_now, self._newest = client, order, robot_now, newest
         self._period, self._time_to_live, self._life = period, time_to_live, life
         self._client_name, self._velocity_limit = client_name, velocity_limit
         self._changed = threading.Condition()
         self._command: JointCommand | None = None
         self._fresh = False
+        self._held_until = 0.0
         self._stopping = False
         self._unacknowledged: OrderedDict[int, float] = OrderedDict()
         self.ended: str | None = None
         """Why the stream has ended; None while it runs."""
-        self.sent = threading.Event()
-        """Set once the first message has been handed over."""
+        self.missed: str | None = None
+        """Why a new command was not sent; None if every one was."""
         self.heard = False
         """Whether the robot is known to acknowledge; before joint control it need not."""
         self.messages = 0
@@ -72,22 +76,31 @@ class CommandSender:
         """Seconds from the first sending of a command to the state that acknowledges it."""
         self._thread = threading.Thread(target=self._run, name="spot commands", daemon=True)
 
-    def start(self, command: JointCommand) -> None:
-        """Open the stream with a first command."""
+    def start(self, command: JointCommand, patience: float) -> bool:
+        """Open the stream with a command that holds the present pose; returns whether it was handed over.
+
+        Args:
+            command: The hold. It is dated when it is sent, so that a thread or a stream that is slow to start does no
+                harm.
+            patience: Seconds to wait for that; the hold may last twice as long, for the robot's answer.
+        """
         self.put(command)
+        self.hold(2.0 * patience)
         self._thread.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self.messages or self._stopping or self.missed is not None, patience)
+            return self.messages > 0
 
     def put(self, command: JointCommand) -> None:
         """Replace the command that is being sent."""
         with self._changed:
-            self._command, self._fresh = command, True
+            self._command, self._fresh, self._held_until = command, True, 0.0
             self._changed.notify_all()
 
-    def refresh(self, source: float) -> None:
-        """Let the present command live on from a newer state; for holding a pose, not for a policy's action."""
+    def hold(self, seconds: float) -> None:
+        """Let the present command live on from newer states for some time; not for a policy's action."""
         with self._changed:
-            if self._command is not None:
-                self._command = self._command._replace(source=source)
+            self._held_until = time.monotonic() + seconds
 
     def acknowledge(self, echo: int, now: float) -> None:
         """Take note that a state has shown a command's key."""
@@ -141,19 +154,39 @@ class CommandSender:
                     return
                 command, fresh = self._command, self._fresh
                 self._fresh = False
+                held = time.monotonic() < self._held_until
             if command is None:
                 continue
+            source = self._newest() if held else command.source
             now = self._robot_now()
-            end_time = min(now + self._time_to_live, command.source + self._life)
-            if end_time <= now or (not fresh and self.echo_lag() > _BACKLOG):
+            end_time = min(now + self._time_to_live, source + self._life)
+            if end_time <= now:
+                if fresh:
+                    self._miss(command.key, now - source)
+                continue
+            if not fresh and self.echo_lag() > _BACKLOG:
                 continue
             if fresh:
-                with self._changed:
-                    self._unacknowledged[command.key] = sending = time.monotonic()
-                    self.latencies.append(sending - command.received)
+                self._note_sending(command, held)
             yield build_request(
                 command, self._order, end_time=end_time, client_name=self._client_name,
                 velocity_limit=self._velocity_limit,
             )  # fmt: skip
-            self.messages += 1
-            self.sent.set()
+            with self._changed:
+                self.messages += 1
+                self._changed.notify_all()
+
+    def _miss(self, key: int, age: float) -> None:
+        """Take note of a new command that came too late to be sent."""
+        with self._changed:
+            self.missed = (
+                f"command {key} was not sent: the state it came from is {age * 1e3:.0f} ms old, at most "
+                f"{self._life * 1e3:.0f} ms"
+            )
+            self._changed.notify_all()
+
+    def _note_sending(self, command: JointCommand, held: bool) -> None:
+        with self._changed:
+            self._unacknowledged[command.key] = sending = time.monotonic()
+            if not held:  # a hold did not come from one state
+                self.latencies.append(sending - command.received)

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from adc_wrappers.backends.guard import GuardLimits
 from adc_wrappers.core.errors import BackendError
 
-from . import sdk
+from . import proof, sdk
+from .connection import SpotConnection
 from .credentials import ask_credentials
+from .explaining import explained
+from .forking import ForkAware
 from .health import Health, read_health
-from .repeating import uninterrupted
+from .interrupts import EndingSignals, uninterrupted
+from .keeping import Keeper
+from .leasing import BodyLease
+from .messages import seconds
 from .settings import SpotRobotSettings
 
-__all__ = ["SpotSession"]
+__all__ = ["SpotSession", "explained"]
 
 CLIENT_NAME = "adc-wrappers"
-LEASE_INTERVAL = 0.5
 POLL = 0.1
-
-
-@contextmanager
-def explained(what: str) -> Iterator[None]:
-    """Turn errors of the SDK and of gRPC into ours."""
-    try:
-        yield
-    except (sdk.SdkError, sdk.WalletError, sdk.grpc.RpcError) as error:
-        raise BackendError(f"{what} failed: {_in_short(error)}") from error
-
-
-def _in_short(error: Exception) -> str:
-    return f"{type(error).__name__} {error}".strip().split("\n")[0]
 
 
 class SpotSession:
@@ -43,18 +35,27 @@ class SpotSession:
     Logging in changes nothing on the robot; :meth:`arm` takes the lease and powers the motors.
 
     Args:
-        settings: How the robot is reached.
+        settings: How the robot is reached, and whether a keeper holds its lease.
+        role: Told to the robot as part of our name: ``"driver"``, or ``"keeper"``.
 
     Raises:
         BackendError: The robot cannot be reached, or does not let us in.
     """
 
-    def __init__(self, settings: SpotRobotSettings) -> None:
+    def __init__(self, settings: SpotConnection, role: str = "driver") -> None:
         self._settings = settings
-        self._lease: Any = None
-        self._lease_error: str | None = None
         self._closed = False
-        self.client_name = f"{CLIENT_NAME}-{os.getpid()}"
+        self._fork = ForkAware(lambda: self.lease.let_go())
+        self._signals = EndingSignals()
+        kept = isinstance(settings, SpotRobotSettings) and settings.has_keeper
+        self.lease = BodyLease(
+            lambda: self.client(sdk.LeaseClient),
+            settings.patience,
+            self._start_keeper if kept else None,
+            self.log_in_again if role == "keeper" else None,
+        )
+        """The lease of the robot's body."""
+        self.client_name = f"{CLIENT_NAME}-{role}-{os.getpid()}"
         """Name under which the robot knows us."""
         glob = None if settings.certificate is None else str(settings.certificate)
         with explained("the set-up of the SDK"):
@@ -75,10 +76,38 @@ class SpotSession:
         where = f"{self._settings.hostname}:{self._settings.port}"
         with explained(f"reaching a robot at {where}"):
             self.identity = self._robot.get_id()
+        if self._settings.practice_key is not None:
+            self._ask_for_proof(self._settings.practice_key, where)
         self._credentials = (self._settings.credentials or ask_credentials)()
         self.log_in_again()
         with explained("time sync"):
             self._robot.time_sync.wait_for_sync(timeout_sec=self._settings.patience)
+
+    @property
+    def settings(self) -> SpotConnection:
+        """How the robot is reached."""
+        return self._settings
+
+    def _start_keeper(self) -> Keeper:
+        if not isinstance(self._settings, SpotRobotSettings):
+            raise BackendError("a keeper has no keeper.")
+        return Keeper(self._settings, self._credentials)
+
+    def _ask_for_proof(self, key: bytes, where: str) -> None:
+        """Refuse whoever cannot prove to be the practice robot that it was said to be."""
+        challenge = secrets.token_bytes(proof.CHALLENGE_BYTES)
+        ask = self._robot.ensure_channel("robot-id").unary_unary(f"/{proof.SERVICE}/{proof.METHOD}")
+        try:
+            given = proof.proves(key, challenge, ask(challenge, timeout=self._settings.patience))
+            found = "a wrong answer"
+        except sdk.grpc.RpcError as error:
+            given, found = False, f"{error.code().name}"
+        if not given:
+            raise BackendError(
+                f"the robot at {where} does not prove that it is a practice robot: expected the answer that the key "
+                f"beside {self._settings.certificate} gives, got {found}. Use the certificate that its own launcher "
+                "wrote. A real robot has none: leave the certificate out, and everything that is for practice only."
+            )
 
     def log_in_again(self) -> None:
         """Log in, or anew after the robot has declared our token void."""
@@ -90,10 +119,18 @@ class SpotSession:
         with explained(f"the service {kind.default_service_name}"):
             return self._robot.ensure_client(kind.default_service_name)
 
+    def state(self) -> Any:
+        """Ask for the robot's state, the whole message."""
+        with explained("reading the robot's state"):
+            return self.client(sdk.RobotStateClient).get_robot_state(timeout=self._settings.patience)
+
     def health(self) -> Health:
         """Ask for power, E-stop, battery and faults."""
-        with explained("reading the robot's state"):
-            return read_health(self.client(sdk.RobotStateClient).get_robot_state(timeout=self._settings.patience))
+        return read_health(self.state())
+
+    def stamp(self) -> float:
+        """Return when the robot's present state was acquired, robot's clock, s."""
+        return seconds(self.state().kinematic_state.acquisition_timestamp)
 
     def licensed(self) -> bool:
         """Whether the robot has the licence for joint control; True if it is not to be asked for."""
@@ -110,11 +147,14 @@ class SpotSession:
             skew = self._robot.time_sync.get_robot_clock_skew()
         return float(skew.seconds) + 1e-9 * float(skew.nanos)
 
-    def check(self, least_battery: float) -> Health:
+    def check(self, limits: GuardLimits | None) -> Health:
         """Refuse a robot that must not be driven now.
 
+        Args:
+            limits: Of charge and temperatures; None does not ask for those, as nothing is to move yet.
+
         Raises:
-            BackendError: Arm, licence, E-stop, faults or battery forbid it.
+            BackendError: Arm, licence, E-stop, faults, charge, temperatures or a missing reading forbid it.
         """
         health = self.health()
         if health.has_arm:
@@ -123,35 +163,21 @@ class SpotSession:
             raise BackendError(
                 f"the robot has no licence for joint control ({self._settings.licence!r}); without it streams fail."
             )
-        problem = health.problem(least_battery, driving=False)
+        problem = health.problem(limits, driving=False)
         if problem is not None:
             raise BackendError(f"the robot must not be driven now: {problem[1]}. Put it right by hand and try again.")
         return health
 
     def arm(self) -> None:
-        """Take the lease, if nobody has it, and power the motors on."""
-        if self._lease is None:
-            with uninterrupted(), explained("taking the lease"):
-                try:
-                    self._lease = sdk.LeaseKeepAlive(
-                        self.client(sdk.LeaseClient), must_acquire=True, return_at_exit=True, warnings=False,
-                        rpc_interval_seconds=LEASE_INTERVAL, on_failure_callback=self._note_lease,
-                    )  # fmt: skip
-                except sdk.ResourceAlreadyClaimedError as error:
-                    raise BackendError(
-                        "somebody else has the robot's lease, and it is not taken from them. Release it there (tablet "
-                        "or other program) and try again."
-                    ) from error
-        self._lease_error = None
+        """Take the lease, if nobody has it, start the keeper, and power the motors on.
+
+        From here to :meth:`disarm` SIGTERM and SIGHUP end the program as Ctrl-C does: see :class:`EndingSignals`.
+        """
+        self._signals.install()
+        with uninterrupted():
+            self.lease.take()
         with explained("power on"):
             self._robot.power_on(timeout_sec=self._settings.patience * 2, update_frequency=1 / POLL)
-
-    def _note_lease(self, error: Exception) -> None:
-        self._lease_error = _in_short(error)
-
-    def lease_problem(self) -> str | None:
-        """Return why the lease is not ours any more; None while it is or was never taken."""
-        return self._lease_error
 
     def confirm_lease(self) -> str | None:
         """Ask the robot whether the lease is ours; returns why not.
@@ -159,21 +185,30 @@ class SpotSession:
         Raises:
             BackendError: It does not say: a robot that cannot be reached has not given our lease to anybody.
         """
-        if self._lease is None:
-            return "the lease was never taken"
-        client = self.client(sdk.LeaseClient)
-        with explained("asking about the lease"):
-            try:
-                client.retain_lease(client.lease_wallet.get_lease("body"), timeout=self._settings.patience)
-            except (sdk.LeaseUseError, sdk.LeaseResponseError, sdk.WalletError) as error:
-                return _in_short(error)
-        return None
+        return self.lease.confirm()
 
-    def stand(self) -> None:
-        """Make the robot stand by its own controller, and wait until it does."""
+    def order_stand(self) -> None:
+        """Tell the robot to stand by its own controller; does not wait until it does."""
+        with explained("standing"):
+            command = sdk.RobotCommandBuilder.synchro_stand_command()
+            self.client(sdk.RobotCommandClient).robot_command(command, timeout=self._settings.patience)
+
+    def order_power_off(self) -> None:
+        """Tell the robot to sit and power off; does not wait until it has."""
+        with explained("safe power off"):
+            command = sdk.RobotCommandBuilder.safe_power_off_command()
+            self.client(sdk.RobotCommandClient).robot_command(command, timeout=self._settings.patience)
+
+    def stand(self, seconds: float | None = None) -> None:
+        """Make the robot stand by its own controller, and wait until it does.
+
+        Args:
+            seconds: How long; by default twice the patience.
+        """
+        limit = self._settings.patience * 2 if seconds is None else seconds
         with explained("standing"):
             sdk.robot_command.blocking_stand(
-                self.client(sdk.RobotCommandClient), timeout_sec=self._settings.patience * 2, update_frequency=1 / POLL
+                self.client(sdk.RobotCommandClient), timeout_sec=limit, update_frequency=1 / POLL
             )
 
     def activate(self) -> int:
@@ -188,9 +223,7 @@ class SpotSession:
         Raises:
             BackendError: They are not: somebody must press the E-stop.
         """
-        with explained("safe power off"):
-            command = sdk.RobotCommandBuilder.safe_power_off_command()
-            self.client(sdk.RobotCommandClient).robot_command(command, timeout=self._settings.patience)
+        self.order_power_off()
         self.confirm_off()
 
     def confirm_off(self) -> None:
@@ -210,19 +243,22 @@ class SpotSession:
     @property
     def armed(self) -> bool:
         """Whether we have taken the lease."""
-        return self._lease is not None
+        return self.lease.taken
 
     def disarm(self) -> None:
-        """Return the lease."""
-        if self._lease is not None:
-            keeper, self._lease = self._lease, None
-            keeper.shutdown()
+        """Return the lease, and let signals act as before."""
+        self.lease.give_back()
+        self._signals.restore()
 
     def close(self) -> None:
-        """Return the lease and end every thread and channel of the SDK; may be called twice."""
-        if self._closed:
+        """Return the lease and end every thread and channel of the SDK; may be called twice.
+
+        In a process that was forked from ours it does nothing: nothing of it is its own.
+        """
+        if self._closed or not self._fork.ours:
             return
         self._closed = True
+        self._fork.release()
         self.disarm()
         token_thread = getattr(getattr(self._robot, "_token_manager", None), "th", None)
         self._robot.__exit__(None, None, None)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.spot_model import JOINT_NAMES
+from adc_wrappers.core.errors import BackendError
 
-__all__ = ["STIFF_DAMPING", "STIFF_STIFFNESS", "Setpoint", "gain_setpoints", "pose_setpoints"]
+__all__ = ["STIFF_DAMPING", "STIFF_STIFFNESS", "Setpoint", "TakeOverError", "gain_setpoints", "pose_setpoints"]
 
 _Array = NDArray[np.float64]
 
@@ -18,6 +19,21 @@ _BY_JOINT: Final = {"hx": (624.0, 5.20), "hy": (936.0, 5.20), "kn": (286.0, 2.04
 STIFF_STIFFNESS: Final = np.array([_BY_JOINT[name[-2:]][0] for name in JOINT_NAMES])
 """Gains for holding a position, as in the Spot SDK's joint control example (v5.1.4), N·m/rad."""
 STIFF_DAMPING: Final = np.array([_BY_JOINT[name[-2:]][1] for name in JOINT_NAMES])
+
+
+class TakeOverError(BackendError):
+    """A take-over that the guard ended.
+
+    Args:
+        incident: The breach, and what the robot did then (``fallback``).
+    """
+
+    def __init__(self, incident: Mapping[str, Any]) -> None:
+        self.incident = dict(incident)
+        super().__init__(
+            f"the guard ended the take-over ({incident['check']}): {incident['reason']}; the robot then: "
+            f"{incident['fallback']}."
+        )
 
 
 class Setpoint(NamedTuple):

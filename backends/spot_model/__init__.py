@@ -5,6 +5,7 @@ from __future__ import annotations
 from .kinematics import foot_positions, link_poses, standing_height
 from .knee import KNEE_ANGLES, KNEE_PEAK_TORQUE, KNEE_TORQUES, knee_torque_limit
 from .mjcf import spot_mjcf
+from .planar import PLANAR_SPOT, planar_spot
 from .table import (
     FOOT_NAMES,
     FOOT_RADIUS,
@@ -13,6 +14,7 @@ from .table import (
     LEG_NAMES,
     LINK_NAMES,
     NOMINAL_POSE,
+    PLANE_JOINTS,
     SPOT,
     JointSpec,
     LinkSpec,
@@ -33,6 +35,8 @@ __all__ = [
     "LEG_NAMES",
     "LINK_NAMES",
     "NOMINAL_POSE",
+    "PLANAR_SPOT",
+    "PLANE_JOINTS",
     "SPOT",
     "JointSpec",
     "LinkSpec",
@@ -41,6 +45,7 @@ __all__ = [
     "foot_positions",
     "knee_torque_limit",
     "link_poses",
+    "planar_spot",
     "spot_mjcf",
     "spot_urdf",
     "spot_usd",

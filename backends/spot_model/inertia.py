@@ -6,21 +6,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .kinematics import link_poses
-from .table import NOMINAL_POSE, SPOT, RobotSpec
+from .table import SPOT, RobotSpec
 
 __all__ = ["effective_inertia"]
 
 
-def effective_inertia(joint_positions: ArrayLike = NOMINAL_POSE, robot: RobotSpec = SPOT) -> NDArray[np.float64]:
-    """Return the diagonal of the joint-space inertia, armature included, per actuated joint, kg·m².
+def effective_inertia(joint_positions: ArrayLike | None = None, robot: RobotSpec = SPOT) -> NDArray[np.float64]:
+    """Return the diagonal of the joint-space inertia, armature included, per actuated joint of one leg, kg·m².
 
     For one joint that is the inertia, about its axis, of all that it carries.
 
     Args:
-        joint_positions: One angle per actuated joint, rad.
+        joint_positions: One angle per actuated joint, rad; by default the nominal pose.
         robot: The table.
     """
-    poses = link_poses(joint_positions, robot)
+    poses = link_poses(robot.nominal_pose if joint_positions is None else joint_positions, robot)
     children = {
         joint.parent: [other.child for other in robot.joints if other.parent == joint.parent] for joint in robot.joints
     }
@@ -32,7 +32,7 @@ def effective_inertia(joint_positions: ArrayLike = NOMINAL_POSE, robot: RobotSpe
     for joint in robot.actuated:
         pose = poses[joint.child]
         axis, origin = pose[:3, :3] @ np.asarray(joint.axis), pose[:3, 3]
-        total = joint.armature
+        total = joint.armature * joint.legs
         for name in carried(joint.child):
             link, frame = robot.link(name), poses[name]
             xx, yy, zz, xy, xz, yz = link.inertia
@@ -40,5 +40,5 @@ def effective_inertia(joint_positions: ArrayLike = NOMINAL_POSE, robot: RobotSpe
             arm = np.cross(axis, frame[:3, :3] @ np.asarray(link.com) + frame[:3, 3] - origin)
             tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
             total += float(own @ tensor @ own) + link.mass * float(arm @ arm)
-        values.append(total)
+        values.append(total / joint.legs)
     return np.array(values)

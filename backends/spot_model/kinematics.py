@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .table import FOOT_NAMES, FOOT_RADIUS, SPOT, JointSpec, RobotSpec
+from .table import FOOT_RADIUS, SPOT, JointSpec, RobotSpec
 
 __all__ = ["foot_positions", "link_poses", "standing_height"]
 
@@ -38,14 +38,14 @@ def link_poses(joint_positions: ArrayLike, robot: RobotSpec = SPOT) -> dict[str,
     return poses
 
 
-def foot_positions(joint_positions: ArrayLike) -> _Array:
-    """Return the centres of Spot's feet in the body's frame, ``(4, 3)``, in the order of ``FOOT_NAMES``."""
-    poses = link_poses(joint_positions)
-    return np.stack([poses[name][:3, 3] for name in FOOT_NAMES])
+def foot_positions(joint_positions: ArrayLike, robot: RobotSpec = SPOT) -> _Array:
+    """Return the centres of the feet in the body's frame, ``(feet, 3)``, in the order of ``robot.foot_names``."""
+    poses = link_poses(joint_positions, robot)
+    return np.stack([poses[name][:3, 3] for name in robot.foot_names])
 
 
-def standing_height(joint_positions: ArrayLike) -> float:
-    """Return the height of the body's origin, level, at which Spot's lowest foot just touches flat ground, m.
+def standing_height(joint_positions: ArrayLike, robot: RobotSpec = SPOT) -> float:
+    """Return the height of the body's origin, level, at which the lowest foot just touches flat ground, m.
 
     Start episodes at this height: higher ones begin in the air.
 
@@ -54,7 +54,7 @@ def standing_height(joint_positions: ArrayLike) -> float:
         >>> round(standing_height(NOMINAL_POSE), 4)
         0.515
     """
-    return FOOT_RADIUS - float(foot_positions(joint_positions)[:, 2].min())
+    return FOOT_RADIUS - float(foot_positions(joint_positions, robot)[:, 2].min())
 
 
 def _joint_transform(joint: JointSpec, angle: float) -> _Array:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from .kinematics import standing_height
-from .table import NOMINAL_POSE, SPOT, JointSpec, LinkSpec, RobotSpec, ShapeSpec
+from .table import SPOT, JointSpec, LinkSpec, RobotSpec, ShapeSpec
 
 __all__ = ["spot_mjcf"]
 
@@ -93,14 +93,14 @@ def spot_mjcf(
     _add_defaults(root, friction, solref, solimp, self_collision, visuals)
     world = ET.SubElement(root, "worldbody")
     _add_scenery(world, ground)
-    height = standing_height(NOMINAL_POSE)
+    height = standing_height(robot.nominal_pose, robot)
     base = _add_link(world, robot, robot.links[0], (0.0, 0.0, height), visuals)
-    _add_base(base, fixed_base)
+    _add_base(base, fixed_base, robot.planar)
     _add_exclusions(root, robot, self_collision)
     _add_actuators(root, robot, stiffness, damping)
     if contact_sensors:
         _add_contact_sensors(root, robot)
-    _add_keyframe(root, height, fixed_base)
+    _add_keyframe(root, robot, height, fixed_base)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
 
@@ -185,7 +185,7 @@ def _add_link(
 def _add_joint(body: ET.Element, joint: JointSpec) -> None:
     attributes = {"name": joint.name, "axis": _text(*(joint.axis or ())), "range": _text(joint.lower, joint.upper)}
     if joint.armature > 0.0:
-        attributes["armature"] = _text(joint.armature)
+        attributes["armature"] = _text(joint.armature * joint.legs)
     body.insert(0, ET.Element("joint", attributes))
 
 
@@ -206,10 +206,11 @@ def _add_shape(body: ET.Element, shape: ShapeSpec, kind: str, name: str | None) 
     ET.SubElement(body, "geom", attributes)
 
 
-def _add_base(base: ET.Element, fixed_base: bool) -> None:
+def _add_base(base: ET.Element, fixed_base: bool, planar: bool) -> None:
     """Free the base unless it is fixed, and let a light and two cameras follow it."""
     if not fixed_base:
-        base.insert(0, ET.Element("freejoint", name="floating_base"))
+        for joint in _plane_joints(base) if planar else [ET.Element("freejoint", name="floating_base")]:
+            base.insert(len(base.findall("joint")), joint)
     ET.SubElement(
         base, "light", name="sun", mode="trackcom", pos="-0.6 -0.8 3", dir="0.2 0.27 -1", cutoff="60", exponent="1",
         diffuse="0.6 0.6 0.6", specular="0.2 0.2 0.2", castshadow="true",
@@ -218,6 +219,16 @@ def _add_base(base: ET.Element, fixed_base: bool) -> None:
         base, "camera", name="track", mode="trackcom", pos="1.45 -1.6 0.3", xyaxes="0.741 0.672 0 -0.121 0.133 0.984"
     )
     ET.SubElement(base, "camera", name="side", mode="trackcom", pos="0 -2.4 0.1", xyaxes="1 0 0 0 0.07 1")
+
+
+def _plane_joints(base: ET.Element) -> list[ET.Element]:
+    """What moves a base in its plane: coordinates and their rates are the world's x and z, and the pitch."""
+    height = base.attrib["pos"].split()[2]
+    return [
+        ET.Element("joint", name="base_x", type="slide", axis="1 0 0"),
+        ET.Element("joint", name="base_z", type="slide", axis="0 0 1", ref=height),
+        ET.Element("joint", name="base_pitch", type="hinge", axis="0 1 0"),
+    ]
 
 
 def _add_exclusions(root: ET.Element, robot: RobotSpec, self_collision: bool) -> None:
@@ -231,8 +242,8 @@ def _add_actuators(root: ET.Element, robot: RobotSpec, stiffness: float, damping
     for joint in robot.actuated:
         ET.SubElement(
             actuator, "general", name=joint.name, joint=joint.name, gaintype="fixed", biastype="affine",
-            gainprm=_text(stiffness), biasprm=_text(0.0, -stiffness, -damping),
-            forcerange=_text(-joint.effort, joint.effort),
+            gainprm=_text(joint.legs * stiffness), biasprm=_text(0.0, -joint.legs * stiffness, -joint.legs * damping),
+            forcerange=_text(-joint.legs * joint.effort, joint.legs * joint.effort),
         )  # fmt: skip
 
 
@@ -246,7 +257,8 @@ def _add_contact_sensors(root: ET.Element, robot: RobotSpec) -> None:
             )  # fmt: skip
 
 
-def _add_keyframe(root: ET.Element, height: float, fixed_base: bool) -> None:
-    base = () if fixed_base else (0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0)
+def _add_keyframe(root: ET.Element, robot: RobotSpec, height: float, fixed_base: bool) -> None:
+    base = (0.0, height, 0.0) if robot.planar else (0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0)
+    pose = robot.nominal_pose
     keyframe = ET.SubElement(root, "keyframe")
-    ET.SubElement(keyframe, "key", name="nominal", qpos=_text(*base, *NOMINAL_POSE), ctrl=_text(*NOMINAL_POSE))
+    ET.SubElement(keyframe, "key", name="nominal", qpos=_text(*(() if fixed_base else base), *pose), ctrl=_text(*pose))

@@ -31,6 +31,7 @@ __all__ = [
     "LEG_NAMES",
     "LINK_NAMES",
     "NOMINAL_POSE",
+    "PLANE_JOINTS",
     "SPOT",
     "JointSpec",
     "LinkSpec",
@@ -55,6 +56,9 @@ NOMINAL_POSE: Final = (0.1, 0.9, -1.5, -0.1, 0.9, -1.5, 0.1, 1.1, -1.5, -0.1, 1.
 HIP_TORQUE_LIMIT: Final = 45.0
 """N·m, both hip joints, both directions."""
 FOOT_RADIUS: Final = 0.033
+
+PLANE_JOINTS: Final = ("base_x", "base_z", "base_pitch")
+"""Joints of a planar robot's base, in the order of its coordinates: the world's x and z, and the turn about y."""
 
 _YELLOW: Final = (0.98, 0.74, 0.06)
 _DARK: Final = (0.13, 0.13, 0.14)
@@ -106,6 +110,8 @@ class JointSpec:
     velocity: float = _UNRATED_SPEED
     armature: float = 0.0
     """Rotor inertia seen at the joint, kg·m². No source gives one for Spot."""
+    legs: int = 1
+    """How many legs it stands for: 2 in a planar robot. Effort and armature are those of one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,13 +121,32 @@ class RobotSpec:
     name: str
     links: tuple[LinkSpec, ...]
     joints: tuple[JointSpec, ...]
+    nominal_pose: tuple[float, ...]
+    """Angles of the actuated joints in the stance, rad."""
     never_touch: tuple[tuple[str, str], ...] = ()
     """Pairs of links to leave out where links may collide with each other; neighbours are always left out."""
+    planar: bool = False
+    """Whether the base moves in the plane y = 0 only: along x and z, and about y."""
 
     @property
     def actuated(self) -> tuple[JointSpec, ...]:
         """The joints that move, in command order."""
         return tuple(joint for joint in self.joints if joint.axis is not None)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints that move, in command order."""
+        return tuple(joint.name for joint in self.actuated)
+
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """Names of the links, the base's first."""
+        return tuple(link.name for link in self.links)
+
+    @property
+    def foot_names(self) -> tuple[str, ...]:
+        """Names of the feet."""
+        return tuple(name for name in self.link_names if name.endswith("_foot"))
 
     @property
     def total_mass(self) -> float:
@@ -261,6 +286,7 @@ SPOT: Final = RobotSpec(
     name="spot",
     links=(_body(), *(link for links, _ in _LEGS for link in links)),
     joints=tuple(joint for _, joints in _LEGS for joint in joints),
+    nominal_pose=NOMINAL_POSE,
     never_touch=tuple(("body", f"{leg}_uleg") for leg in LEG_NAMES),  # a box body would cut the range of hx
 )
 """Boston Dynamics' Spot without an arm. Vary it with :func:`dataclasses.replace`."""

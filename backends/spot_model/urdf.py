@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 
-from .table import SPOT, JointSpec, LinkSpec, RobotSpec, ShapeSpec
+from .table import PLANE_JOINTS, SPOT, JointSpec, LinkSpec, RobotSpec, ShapeSpec
 
 __all__ = ["spot_urdf"]
 
+_INERTIA = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 
-def spot_urdf(robot: RobotSpec = SPOT, *, friction: float = 0.8, visuals: bool = True) -> str:
+
+def spot_urdf(
+    robot: RobotSpec = SPOT, *, friction: float = 0.8, visuals: bool = True, plane_joints: bool = False
+) -> str:
     """Write Spot as URDF.
 
     Load it in PyBullet with ``flags=URDF_USE_INERTIA_FROM_FILE``: without that flag PyBullet invents inertias from the
@@ -22,6 +26,8 @@ def spot_urdf(robot: RobotSpec = SPOT, *, friction: float = 0.8, visuals: bool =
         robot: The table.
         friction: Sliding friction of every link. PyBullet multiplies it with the ground's, so give the ground 1.
         visuals: Draw the robot's shell. Without it readers draw the collision shapes or nothing.
+        plane_joints: Carry the base on two slides and a hinge, for a planar robot: URDF has no planar joint that
+            PyBullet reads. The root link ``world`` is to be loaded with a fixed base.
 
     Returns:
         The XML text. Capsules and ``<contact>`` are extensions that PyBullet reads.
@@ -32,12 +38,31 @@ def spot_urdf(robot: RobotSpec = SPOT, *, friction: float = 0.8, visuals: bool =
     if not (math.isfinite(friction) and friction >= 0.0):
         raise ValueError(f"friction must be a finite number of at least 0, got {friction!r}")
     root = ET.Element("robot", name=robot.name)
+    if plane_joints:
+        _add_plane_joints(root, robot.links[0].name)
     for link in robot.links:
         _add_link(root, link, friction, visuals)
     for joint in robot.joints:
         _add_joint(root, joint)
     ET.indent(root)
     return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _add_plane_joints(root: ET.Element, base: str) -> None:
+    """Chain the world, two links that weigh next to nothing, and the base."""
+    light = 1e-6  # PyBullet gives a link without mass one of its own
+    links = ("world", "carriage_x", "carriage_z")
+    for name in links:
+        inertial = ET.SubElement(ET.SubElement(root, "link", name=name), "inertial")
+        ET.SubElement(inertial, "mass", value=_text(light))
+        ET.SubElement(inertial, "inertia", {key: _text(light if key[1] == key[2] else 0.0) for key in _INERTIA})
+    chain = zip(PLANE_JOINTS, ("prismatic", "prismatic", "continuous"), ("1 0 0", "0 0 1", "0 1 0"), strict=True)
+    for (name, kind, axis), parent, child in zip(chain, links, (*links[1:], base), strict=True):
+        joint = ET.SubElement(root, "joint", name=name, type=kind)
+        ET.SubElement(joint, "parent", link=parent)
+        ET.SubElement(joint, "child", link=child)
+        ET.SubElement(joint, "axis", xyz=axis)
+        ET.SubElement(joint, "limit", lower="-1e6", upper="1e6", effort="0", velocity="1e6")
 
 
 def _text(*values: float) -> str:
@@ -51,8 +76,7 @@ def _add_link(root: ET.Element, link: LinkSpec, friction: float, visuals: bool) 
     inertial = ET.SubElement(element, "inertial")
     ET.SubElement(inertial, "origin", xyz=_text(*link.com))
     ET.SubElement(inertial, "mass", value=_text(link.mass))
-    names = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
-    values = {name: _text(value) for name, value in zip(names, link.inertia, strict=True)}
+    values = {name: _text(value) for name, value in zip(_INERTIA, link.inertia, strict=True)}
     ET.SubElement(inertial, "inertia", values)
     for shape in link.collision:
         _add_shape(ET.SubElement(element, "collision"), shape)

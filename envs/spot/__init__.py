@@ -3,7 +3,7 @@
 from .presets import PRESETS, SpotPreset
 from .settings import SpotSettings
 from .stances import HANDSTAND, HINDSTAND, Stance
-from .task import SpotStandTask, make_handstand_task, make_hindstand_task
+from .task import SpotStandTask, make_handstand_task, make_hindstand_task, make_planar_handstand_task
 
 __all__ = [
     "HANDSTAND",
@@ -15,4 +15,5 @@ __all__ = [
     "Stance",
     "make_handstand_task",
     "make_hindstand_task",
+    "make_planar_handstand_task",
 ]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.base import RobotBackend
 from adc_wrappers.envs.watching import EpisodeMonitor
 
+from .body import SPATIAL, SpotBody
 from .stances import Stance
 from .terms import any_contact, tilt
 
@@ -95,15 +96,22 @@ class StandMonitor(EpisodeMonitor):
         backend: The robots.
         stance: The stance.
         holds: Says which robots are in the stance now.
+        body: Its build.
     """
 
     failures: ClassVar[tuple[str, ...]] = FAILURES
 
-    def __init__(self, backend: RobotBackend, stance: Stance, holds: Callable[[], NDArray[np.bool_]]) -> None:
+    def __init__(
+        self,
+        backend: RobotBackend,
+        stance: Stance,
+        holds: Callable[[], NDArray[np.bool_]],
+        body: SpotBody = SPATIAL,
+    ) -> None:
         self._backend, self._stance, self._holds = backend, stance, holds
         links = list(backend.link_names)
-        self._lifted_links = [links.index(name) for name in stance.lifted_feet]
-        self._support_links = [links.index(name) for name in stance.support_feet]
+        self._lifted_links = [links.index(name) for name in body.own_feet(stance.lifted_feet)]
+        self._support_links = [links.index(name) for name in body.own_feet(stance.support_feet)]
         self._moment = max(1, round(MOMENT / backend.policy_step))
         self._window = max(1, round(FALL_WINDOW / backend.policy_step))
         count = backend.num_envs

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import BackendError, RobotBackend, RobotParameters, RobotStart
+from adc_wrappers.core.states import EnvState, put_array
 
-from .feet import touchdown_height
+from .body import SPATIAL, SpotBody
 
 __all__ = ["KINDS", "SpotRandomization"]
 
@@ -37,12 +39,16 @@ class SpotRandomization:
         backend: The robots.
         kinds: What is randomized, of :data:`KINDS`; the rest stays nominal.
         push_axes: World axes along which the robot is pushed.
+        body: Its build; a planar robot starts and is pushed in its plane.
     """
 
-    def __init__(self, backend: RobotBackend, kinds: Sequence[str], push_axes: Sequence[int]) -> None:
+    def __init__(
+        self, backend: RobotBackend, kinds: Sequence[str], push_axes: Sequence[int], body: SpotBody = SPATIAL
+    ) -> None:
         self._backend = backend
+        self._body = body
         self._kinds = frozenset(kinds)
-        self._push_axes = list(push_axes)
+        self._push_axes = [axis for axis in push_axes if axis in body.linear_axes]
         count = backend.num_envs
         self.friction: NDArray[np.float64] = np.full(count, np.nan)
         self.mass: NDArray[np.float64] = np.zeros(count)
@@ -74,6 +80,24 @@ class SpotRandomization:
             self.mass[env_ids] = values["mass"]
             self._backend.set_parameters(RobotParameters(base_mass_offset=values["mass"]), env_ids)
         self._drawn[env_ids] = True
+
+    def env_state(self) -> EnvState:
+        """Return what was drawn and when the next pushes come; the engine's part is the backend's to save."""
+        return {name: values.copy() for name, values in self._arrays().items()}
+
+    def load_env_state(self, state: EnvState) -> None:
+        """Restore it."""
+        for name, values in self._arrays().items():
+            put_array(values, state, name)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "friction": self.friction,
+            "mass": self.mass,
+            "delay": self.delay,
+            "drawn": self._drawn,
+            "until_push": self._until_push,
+        }
 
     def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
         """Begin episodes: parameters that are drawn once or at a reset, the next push, and the start state."""
@@ -115,9 +139,12 @@ class SpotRandomization:
         if "velocity" in self._kinds:
             linear += rng.uniform(-1.0, 1.0, (count, 3)) * LINEAR_VELOCITY
             angular += rng.uniform(-1.0, 1.0, (count, 3)) * ANGULAR_VELOCITY
+        if self._body.robot.planar:
+            position[:, 1] = linear[:, 1] = yaw[:] = 0.0
+            angular[:, [0, 2]] = 0.0
         zero = np.zeros(count)
         quaternion = np.stack((np.cos(yaw / 2), zero, zero, np.sin(yaw / 2)), axis=1)
-        position[:, 2] = touchdown_height(quaternion, joints)
+        position[:, 2] = self._body.touchdown_height(quaternion, joints)
         return RobotStart(position, quaternion, linear, angular, joints, joint_velocity)
 
     def maybe_push(self, rng: np.random.Generator) -> None:

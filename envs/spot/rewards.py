@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from adc_wrappers.backends.base import RobotState
 
-from .feet import feet_in_world
+from .body import SPATIAL, SpotBody
 from .namespaces import array_namespace
 from .terms import CONTACT_FORCE, any_contact, gravity_error, in_stance, norm, square_sum
 
@@ -38,6 +38,16 @@ class _Step:
     feet: Sequence[int]
     angular_axes: Sequence[int]
     policy_step: float
+    body: SpotBody = SPATIAL
+
+    def over_joints(self, values: Any) -> Any:
+        """Sum of squares over Spot's joints; a planar joint stands for two of them."""
+        total = square_sum(values)
+        return total if self.body.legs == 1 else self.body.legs * total
+
+    def joint_norm(self, values: Any) -> Any:
+        """Euclidean length over Spot's joints."""
+        return array_namespace(values).sqrt(self.over_joints(values))
 
 
 def _as_number(mask: Any, like: Any) -> Any:
@@ -65,11 +75,11 @@ def _angular_velocity(step: _Step) -> Any:
 
 
 def _torque(step: _Step) -> Any:
-    return norm(step.state.joint_torques)
+    return step.joint_norm(step.state.joint_torques)
 
 
 def _action_rate(step: _Step) -> Any:
-    return square_sum(step.action - step.before.action)
+    return step.over_joints(step.action - step.before.action)
 
 
 def _fall(step: _Step) -> Any:
@@ -87,19 +97,19 @@ def _support_feet_in_air(step: _Step) -> Any:
 def _foot_slip(step: _Step) -> Any:
     """Horizontal speed of the feet that touch the ground, averaged over the step and summed."""
     state, before = step.state, step.before
-    now = feet_in_world(state.base_position, state.base_quaternion, state.joint_positions)
-    then = feet_in_world(before.base_position, before.base_quaternion, before.joint_positions)
+    now = step.body.feet_in_world(state.base_position, state.base_quaternion, state.joint_positions)
+    then = step.body.feet_in_world(before.base_position, before.base_quaternion, before.joint_positions)
     speed = norm((now - then)[..., :2]) / step.policy_step
     touching = _as_number(state.contact_forces[:, list(step.feet)] > CONTACT_FORCE, speed)
-    return array_namespace(speed).sum(speed * touching, axis=-1)
+    return step.body.legs * array_namespace(speed).sum(speed * touching, axis=-1)
 
 
 def _joint_acceleration(step: _Step) -> Any:
-    return norm(step.state.joint_velocities - step.before.joint_velocities) / step.policy_step
+    return step.joint_norm(step.state.joint_velocities - step.before.joint_velocities) / step.policy_step
 
 
 def _joint_velocity(step: _Step) -> Any:
-    return norm(step.state.joint_velocities)
+    return step.joint_norm(step.state.joint_velocities)
 
 
 REWARD_TERMS: dict[str, Callable[[_Step], Any]] = {
@@ -127,7 +137,7 @@ def reward_terms(names: Any, state: RobotState, **inputs: Any) -> dict[str, Any]
         names: Names of terms, or a mapping whose keys are.
         state: The state after the step.
         **inputs: The fields of the step: ``before``, ``action``, ``fallen``, ``gravity``, ``height``, ``lifted``,
-            ``support``, ``feet``, ``angular_axes``, ``policy_step``.
+            ``support``, ``feet``, ``angular_axes``, ``policy_step``, ``body``.
     """
     step = _Step(state=state, **inputs)
     return {name: REWARD_TERMS[name](step) for name in names}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from adc_wrappers.envs.mirror import Mirror
 
+from .body import SpotBody
+
 __all__ = ["observation_scale", "spot_mirror"]
 
 _POLAR = ((0, 1, 2), (1.0, -1.0, 1.0))
@@ -26,6 +28,8 @@ def spot_mirror(joint_names: Sequence[str]) -> Mirror:
     return Mirror.of_parts([_POLAR, _AXIAL, _POLAR, joints, joints, joints], action=5)
 
 
-def observation_scale(joints: int) -> tuple[float, ...]:
+def observation_scale(joints: int, body: SpotBody) -> tuple[float, ...]:
     """Return factors for base velocities, gravity, joint positions, joint velocities and last action."""
-    return (*(1.0,) * 3, *(0.25,) * 3, *(1.0,) * 3, *(1.0,) * joints, *(0.05,) * joints, *(1.0,) * joints)
+    linear, angular = len(body.linear_axes), len(body.angular_axes)
+    base = (*(1.0,) * linear, *(0.25,) * angular, *(1.0,) * linear)
+    return (*base, *(1.0,) * joints, *(0.05,) * joints, *(1.0,) * joints)

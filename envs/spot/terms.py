@@ -12,6 +12,7 @@ from typing import Any
 
 from adc_wrappers.backends.base import RobotState
 
+from .body import SPATIAL, SpotBody
 from .namespaces import array_namespace, constant
 
 __all__ = [
@@ -44,17 +45,24 @@ def norm(values: Any) -> Any:
     return array_namespace(values).sqrt(square_sum(values))
 
 
-def observation(state: RobotState, nominal_pose: Any, last_action: Any) -> Any:
-    """The 45 numbers that the policy sees: base velocities, gravity, joint positions and velocities, last action."""
+def observation(state: RobotState, nominal_pose: Any, last_action: Any, body: SpotBody = SPATIAL) -> Any:
+    """What the policy sees: base velocities, gravity, joint positions and velocities, last action.
+
+    45 numbers of Spot in space, 17 of Spot in its plane, where velocities and gravity have no other parts.
+    """
     parts = (
-        state.base_linear_velocity,
-        state.base_angular_velocity,
-        state.projected_gravity,
+        _along(state.base_linear_velocity, body.linear_axes),
+        _along(state.base_angular_velocity, body.angular_axes),
+        _along(state.projected_gravity, body.linear_axes),
         state.joint_positions - nominal_pose,
         state.joint_velocities,
         last_action,
     )
     return array_namespace(state.joint_positions).concat(parts, axis=-1)
+
+
+def _along(vectors: Any, axes: Sequence[int]) -> Any:
+    return vectors if len(axes) == vectors.shape[-1] else vectors[:, list(axes)]
 
 
 def gravity_error(state: RobotState, target: Sequence[float]) -> Any:

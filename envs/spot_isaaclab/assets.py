@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,16 +21,31 @@ from adc_wrappers.backends.spot_model import (
     spot_usd,
     standing_height,
 )
+from adc_wrappers.backends.spot_model.inertia import effective_inertia
+from adc_wrappers.core import ActuatorCurriculum, CurriculumConfig
+from adc_wrappers.core.files import write_atomically
 
-__all__ = ["MOTOR_TORQUE", "SpotSource", "generated_usd", "isaac_spot_usd", "spot_cfg"]
+__all__ = ["MOTOR_TORQUE", "SpotSource", "generated_usd", "identified_gains", "isaac_spot_usd", "spot_cfg"]
 
 SpotSource = Literal["auto", "generated", "isaac"]
 
 MOTOR_TORQUE = 1.5
 """Largest torque of the knee's motor, N·m; the table's torque is this times the transmission ratio."""
 
-_START_STIFFNESS = 60.0
-_START_DAMPING = 1.5
+_HIPS, _KNEES = ".*_h[xy]", ".*_kn"
+
+
+def identified_gains(pattern: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Return K_* and critical damping by joint name: what the robot is until a curriculum's wrapper stiffens it.
+
+    Args:
+        pattern: A regular expression that the joints' names match whole.
+    """
+    config = CurriculumConfig()
+    stiffness = ActuatorCurriculum(config, JOINT_NAMES).target_stiffness
+    damping = config.damping_at(stiffness, effective_inertia(), JOINT_NAMES)
+    rows = [row for row in zip(JOINT_NAMES, stiffness, damping, strict=True) if re.fullmatch(pattern, row[0])]
+    return {name: float(k) for name, k, _ in rows}, {name: float(b) for name, _, b in rows}
 
 
 def generated_usd() -> Path:
@@ -39,10 +54,7 @@ def generated_usd() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adc_wrappers"
     path = cache / f"spot-{hashlib.sha256(text.encode()).hexdigest()[:16]}.usda"
     if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=cache, suffix=".tmp", delete=False) as file:
-            file.write(text)
-        Path(file.name).replace(path)
+        write_atomically(path, text.encode())
     return path
 
 
@@ -84,9 +96,8 @@ def spot_cfg(source: SpotSource = "auto", *, max_delay: int = 0) -> Any:
 
 
 def _hips(max_delay: int) -> Any:
-    config = DelayedPDActuatorCfg(
-        joint_names_expr=[".*_h[xy]"], stiffness=_START_STIFFNESS, damping=_START_DAMPING, max_delay=max_delay
-    )
+    stiffness, damping = identified_gains(_HIPS)
+    config = DelayedPDActuatorCfg(joint_names_expr=[_HIPS], stiffness=stiffness, damping=damping, max_delay=max_delay)
     modern = hasattr(config, "actuator_effort_limit")  # Isaac Lab 3
     setattr(config, "actuator_effort_limit" if modern else "effort_limit", HIP_TORQUE_LIMIT)
     return config
@@ -94,7 +105,8 @@ def _hips(max_delay: int) -> Any:
 
 def _knees(max_delay: int) -> Any:
     rows = [[float(q), -float(t) / MOTOR_TORQUE, float(t)] for q, t in zip(KNEE_ANGLES, KNEE_TORQUES, strict=True)]
+    stiffness, damping = identified_gains(_KNEES)
     return RemotizedPDActuatorCfg(
-        joint_names_expr=[".*_kn"], stiffness=_START_STIFFNESS, damping=_START_DAMPING, max_delay=max_delay,
+        joint_names_expr=[_KNEES], stiffness=stiffness, damping=damping, max_delay=max_delay,
         joint_parameter_lookup=rows,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from adc_wrappers.backends.isaaclab import IsaacLabBackend
 from adc_wrappers.backends.isaaclab.spot_state import SpotReader
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE
 from adc_wrappers.core import CurriculumConfig
+from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.envs.spot.feet import rotate
 from adc_wrappers.envs.spot.rewards import RewardInputs, reward_terms
 from adc_wrappers.envs.spot.settings import SUCCESS_SECONDS, SpotSettings
@@ -58,7 +59,9 @@ class SpotStandIsaacEnv(DirectRLEnv):
         self._weights, self._fall_cost = self.settings.effective_weights(self.step_dt)
         self._hold_steps = max(1, round(SUCCESS_SECONDS / self.step_dt))
         self._nominal = torch.tensor(NOMINAL_POSE, device=self.device)
+        self.action_term = ActionTerm(self.num_envs, JOINT_NAMES)
         self._action = torch.zeros(self.num_envs, len(JOINT_NAMES), device=self.device)
+        self._targets = self._nominal.repeat(self.num_envs, 1)
         self._held = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         folded = getattr(self, "_physics_handles_decimation", False)
         self.reader = SpotReader(
@@ -96,10 +99,12 @@ class SpotStandIsaacEnv(DirectRLEnv):
         self._before = self._moment()
         # in place, as everywhere here: RSL-RL steps under inference mode, and others do not
         torch.clamp(actions, -self.action_limit, self.action_limit, out=self._action)
+        self._targets = self._nominal + self.action_scale * self.action_term(self._action, self.action_limit)
+        self.action_term.end_step()
 
     def _apply_action(self) -> None:
         self._state = None
-        self.reader.command(self._nominal + self.action_scale * self._action)
+        self.reader.command(self._targets)
 
     def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
         self._state = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from adc_wrappers.spot_sim.leases import BODY, LeaseVerdict
@@ -21,14 +22,14 @@ def use_lease(robot: SimulatedSpot, lease: Any, result: Any, *, retain: bool = F
     result.attempted_lease.CopyFrom(lease)
     if book.owner is not None:
         result.owner.client_name = book.owner
-        result.latest_known_lease.CopyFrom(_lease(robot))
+        result.latest_known_lease.CopyFrom(_lease(robot, book.used))
     return verdict is LeaseVerdict.STATUS_OK
 
 
-def _lease(robot: SimulatedSpot) -> Any:
+def _lease(robot: SimulatedSpot, sequence: Sequence[int] | None = None) -> Any:
     book = robot.leases
     return lease_pb2.Lease(
-        resource=BODY, epoch=book.epoch, sequence=[book.root], client_names=[book.owner or ""]
+        resource=BODY, epoch=book.epoch, sequence=sequence or [book.root], client_names=[book.owner or ""]
     )  # fmt: skip
 
 
