@@ -24,11 +24,11 @@ def make_robot_backend(name: str, num_envs: int, **settings: Any) -> RobotBacken
             fields of :class:`~adc_wrappers.backends.spot.SpotRobotSettings` and ``wanted``.
     """
     if name == "mujoco":
-        from .mujoco_robot import MujocoRobotBackend
+        from .mujoco import MujocoRobotBackend
 
         return MujocoRobotBackend(num_envs, **settings)
     if name == "pybullet":
-        from .bullet_robot import BulletRobotBackend
+        from .pybullet import BulletRobotBackend
 
         return BulletRobotBackend(num_envs, **settings)
     if name == "spot":

@@ -26,7 +26,7 @@ from adc_wrappers.backends.base import RobotBackend, RobotStart
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, spot_mjcf, standing_height
 from adc_wrappers.core.actuators import damping_for
-from adc_wrappers.envs.spot.feet import feet_in_world
+from adc_wrappers.envs.spot.body import feet_in_world
 from adc_wrappers.runs.folder import source_commit
 
 Array = NDArray[np.float64]

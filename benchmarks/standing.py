@@ -26,10 +26,10 @@ import adc_wrappers
 from adc_wrappers import make_env
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, SPOT
-from adc_wrappers.backends.spot_model.kinematics import link_poses
+from adc_wrappers.backends.spot_model.mechanics import link_poses
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.envs.spot import PRESETS
-from adc_wrappers.envs.spot.feet import feet_in_body, feet_in_world, rotate, touchdown_height
+from adc_wrappers.envs.spot.body import feet_in_body, feet_in_world, rotate, touchdown_height
 from adc_wrappers.runs.folder import source_commit
 
 Array = NDArray[np.float64]

@@ -23,8 +23,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.mujoco_robot import RobotLayout
-from adc_wrappers.backends.mujoco_robot.model import compile_robot, load_spec
+from adc_wrappers.backends.mujoco import RobotLayout
+from adc_wrappers.backends.mujoco.model import compile_robot, load_spec
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.runs.folder import source_commit
 from adc_wrappers.sysid import (

@@ -36,8 +36,8 @@ from stable_baselines3.common.vec_env import SubprocVecEnv
 
 import adc_wrappers
 from adc_wrappers import make_env
-from adc_wrappers.backends.mujoco_robot import RobotLayout
-from adc_wrappers.backends.mujoco_robot.model import compile_robot, joint_inertia, load_spec
+from adc_wrappers.backends.mujoco import RobotLayout
+from adc_wrappers.backends.mujoco.model import compile_robot, joint_inertia, load_spec
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, standing_height
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.runs.folder import source_commit

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.core.states import EnvState, part_of, put_array
+from adc_wrappers.core.env_states import EnvState, part_of, put_array
 
 from .task import Task
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.core.actuators import ActuatorBackend
+from adc_wrappers.core.env_states import EnvState
 from adc_wrappers.core.errors import BackendError
-from adc_wrappers.core.states import EnvState
 
 from .deployment import Deployment
 from .mirror import Mirror
-from .watching import EpisodeMonitor
+from .monitors import EpisodeMonitor
 
 __all__ = ["Snapshot", "Task"]
 

@@ -11,14 +11,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from adc_wrappers.core.backend_access import ActuatorPortMethods
+from adc_wrappers.core.env_states import EnvState, generator_state, load_generator, part_of
 from adc_wrappers.core.errors import did_you_mean
-from adc_wrappers.core.port import ActuatorPortMethods
-from adc_wrappers.core.states import EnvState, generator_state, load_generator, part_of
 
 from .episodes import EpisodeRunner, StepResult
 from .identified import stand_as_identified
+from .monitors import EpisodeWatcher
 from .task import Task
-from .watching import EpisodeWatcher
 from .window import FrameWindow
 
 __all__ = ["TaskEnv", "TaskVectorEnv"]

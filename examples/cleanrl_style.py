@@ -217,7 +217,7 @@ def main(args: Args) -> None:
         length, success = evaluate(agent, envs, args)  # 3: at the target stiffness, whatever the curriculum says
         print(f"at the target stiffness an episode lasts {length:.0f} steps, {success:.0%} succeed")
     if args.export is not None:
-        from adc_wrappers.export import export_policy
+        from adc_wrappers.policy.export import export_policy
 
         with envs.evaluation():  # a policy file promises the target gains: they must be live
             export_policy(agent.mean, envs, args.export, steps=iterations * per_iteration)

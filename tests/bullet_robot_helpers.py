@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adc_wrappers.backends.base import RobotBackend, RobotStart, RobotState
-from adc_wrappers.backends.bullet_robot import BulletRobotBackend
+from adc_wrappers.backends.pybullet import BulletRobotBackend
 from adc_wrappers.backends.spot_model import FOOT_NAMES, LINK_NAMES, NOMINAL_POSE, standing_height
 from adc_wrappers.core.actuators import damping_for
 

@@ -23,7 +23,7 @@ from isaaclab.managers import (
 from isaaclab.scene import InteractiveSceneCfg
 from isaaclab.utils import configclass
 
-from adc_wrappers.backends.isaaclab.arrays import as_tensor
+from adc_wrappers.backends.isaaclab.groups import as_tensor
 from adc_wrappers.backends.spot_model import JointSpec, LinkSpec, RobotSpec, ShapeSpec, spot_usd
 from adc_wrappers.envs.spot_isaaclab.physics import simulation_cfg
 from benchmarks.isaac_overhead import one_thread_for_physx

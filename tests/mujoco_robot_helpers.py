@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adc_wrappers.backends.base import RobotStart, RobotState
-from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
+from adc_wrappers.backends.mujoco import MujocoRobotBackend
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, standing_height
 
 POSE = np.array(NOMINAL_POSE)

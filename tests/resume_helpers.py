@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from adc_wrappers import CurriculumConfig
-from adc_wrappers.core.states import unpack_state
+from adc_wrappers.core.env_states import unpack_state
 from adc_wrappers.runs import Checkpoint, RunFolder
 from adc_wrappers.training import PpoConfig, TrainConfig, default_config, trainer_module
 from adc_wrappers.training.trained import read_tensors

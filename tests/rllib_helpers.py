@@ -11,7 +11,7 @@ import numpy as np
 from helpers import FakeBackend
 
 from adc_wrappers import ActuatorCurriculumWrapper, ActuatorPort, make_env
-from adc_wrappers.core.port import ActuatorPortMethods
+from adc_wrappers.core.backend_access import ActuatorPortMethods
 
 
 class ClockEnv(ActuatorPortMethods, gym.Env[Any, Any]):

@@ -15,10 +15,10 @@ from test_spot_streams import Commands, States
 from adc_wrappers.backends.guard import PRACTICE_LIMITS, Guard
 from adc_wrappers.backends.spot.driving import JointDriver
 from adc_wrappers.backends.spot.estimation import StateEstimator
-from adc_wrappers.backends.spot.joints import JointOrder
+from adc_wrappers.backends.spot.messages import JointOrder
 from adc_wrappers.backends.spot.proof import make_key, write_key
-from adc_wrappers.backends.spot.receiving import StateReceiver
 from adc_wrappers.backends.spot.settings import SpotRobotSettings
+from adc_wrappers.backends.spot.streams import StateReceiver
 from adc_wrappers.backends.spot.takeover import STIFF_DAMPING, STIFF_STIFFNESS, Setpoint
 from adc_wrappers.backends.spot_model import NOMINAL_POSE
 

@@ -24,7 +24,7 @@ def starts() -> Any:
     """The states, one per name."""
     from adc_wrappers.backends.base import RobotStart
     from adc_wrappers.backends.spot_model import NOMINAL_POSE
-    from adc_wrappers.envs.spot.feet import touchdown_height
+    from adc_wrappers.envs.spot.body import touchdown_height
 
     rng = np.random.default_rng(5)
     count = len(NAMES)

@@ -24,9 +24,9 @@ from bosdyn.util import set_timestamp_from_now, set_timestamp_from_nsec, timesta
 
 from adc_wrappers.backends.spot.proof import write_key
 from adc_wrappers.backends.spot_model import NOMINAL_POSE
+from adc_wrappers.spot_sim.child import describe
 from adc_wrappers.spot_sim.server import PracticeServer
 from adc_wrappers.spot_sim.settings import PracticeSettings
-from adc_wrappers.spot_sim.status import describe
 
 PASSWORD = "for tests only"
 TTL = 0.2

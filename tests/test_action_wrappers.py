@@ -26,8 +26,8 @@ from adc_wrappers import (
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE
 from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.sb3 import ActuatorCurriculumVecEnv
-from adc_wrappers.sb3.actions import ActionVecEnv
-from adc_wrappers.training.actions import ActionConfig
+from adc_wrappers.sb3.vec_env import ActionVecEnv
+from adc_wrappers.training.ppo import ActionConfig
 
 FAST = CurriculumConfig(length_max=10, ema=1.0)
 

@@ -13,7 +13,7 @@ from bullet_robot_helpers import HEIGHT, NO_ENVS, NOSE_DOWN, Array, Make, bullet
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotBackend, RobotParameters
-from adc_wrappers.backends.bullet_robot import BulletRobotBackend
+from adc_wrappers.backends.pybullet import BulletRobotBackend
 from adc_wrappers.backends.spot_model import spot_urdf
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 

@@ -8,7 +8,7 @@ from bullet_robot_helpers import FACING_LEFT, HALF, LEVEL, NOSE_DOWN, Array, Mak
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotParameters
-from adc_wrappers.backends.bullet_robot import BulletRobotBackend
+from adc_wrappers.backends.pybullet import BulletRobotBackend
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE, knee_torque_limit, spot_urdf
 from adc_wrappers.core.actuators import ActuatorBackend, Gains, check_backend_shape
 from adc_wrappers.testing import ConformanceError, check_backend
@@ -108,8 +108,8 @@ def test_every_joint_moves_as_its_gains_say(make: Make, joint: int) -> None:
 
 
 def test_the_conformance_check_sees_a_second_pd_loop(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    from adc_wrappers.backends.bullet_robot import world
-    from adc_wrappers.backends.bullet_robot.actuation import pd_torques
+    from adc_wrappers.backends.pybullet import world
+    from adc_wrappers.backends.pybullet.actuation import pd_torques
 
     law = pd_torques
     monkeypatch.setattr(world, "pd_torques", lambda *a: [1.5 * torque for torque in law(*a) or ()])

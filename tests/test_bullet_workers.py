@@ -17,7 +17,7 @@ import pytest
 from bullet_robot_helpers import Array, Make, bullet_robots, hold, rollout, running, start, wait_until
 
 from adc_wrappers.backends.base import RobotParameters
-from adc_wrappers.backends.bullet_robot import BulletRobotBackend
+from adc_wrappers.backends.pybullet import BulletRobotBackend
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, spot_urdf
 from adc_wrappers.core.errors import BackendError
 
@@ -159,7 +159,7 @@ def test_a_forgotten_backend_cleans_up(workers: int) -> None:
 
 
 def test_a_failing_constructor_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adc_wrappers.backends.bullet_robot import workers
+    from adc_wrappers.backends.pybullet import workers
 
     started: list[int] = []
     monkeypatch.setattr(
@@ -188,7 +188,7 @@ def test_a_worker_hands_its_error_to_the_caller(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_step_is_waited_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    from adc_wrappers.backends.bullet_robot import workers
+    from adc_wrappers.backends.pybullet import workers
 
     backend, witness = make(2, workers=2), make(2)
     answer = workers._answer
@@ -211,7 +211,7 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     script = run_script(
         tmp_path,
         """
-        from adc_wrappers.backends.bullet_robot import BulletRobotBackend
+        from adc_wrappers.backends.pybullet import BulletRobotBackend
         backend = BulletRobotBackend(2, workers=2)
         print("workers:", *backend._batch.pids)
         """,
@@ -230,7 +230,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
         tmp_path,
         """
         import time
-        from adc_wrappers.backends.bullet_robot import BulletRobotBackend
+        from adc_wrappers.backends.pybullet import BulletRobotBackend
         backend = BulletRobotBackend(2, workers=2)
         print("workers:", *backend._batch.pids, flush=True)
         time.sleep(60)

@@ -20,8 +20,8 @@ from spot_robot_helpers import POLICY, connection, nothing_left
 from adc_wrappers.backends.guard import PRACTICE_LIMITS, ROBOT_LIMITS
 from adc_wrappers.cli import main
 from adc_wrappers.deploy import TrialError, TrialRecorder, find_trials, read_trial, run_trial, summarize
-from adc_wrappers.deploy.session import Deployer, task_settings
-from adc_wrappers.deploy.tables import TableWriter
+from adc_wrappers.deploy.deployer import Deployer, task_settings
+from adc_wrappers.deploy.recorder import TableWriter
 from adc_wrappers.policy import DIGEST_KEY, METADATA_KEY, PolicyFileError, load
 from adc_wrappers.spot_sim import PracticeRobot
 from adc_wrappers.trajectories import read_log

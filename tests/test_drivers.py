@@ -23,7 +23,7 @@ from adc_wrappers import (
     CurriculumError,
     make_env,
 )
-from adc_wrappers.core.totals import EpisodeTotals
+from adc_wrappers.core.episode_totals import EpisodeTotals
 from adc_wrappers.sb3 import ActuatorCurriculumVecEnv
 
 ADAPTIVE = CurriculumConfig(

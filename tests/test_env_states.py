@@ -17,7 +17,7 @@ from adc_wrappers import (
     make_env,
 )
 from adc_wrappers.backends.robots import make_robot_backend
-from adc_wrappers.core.states import (
+from adc_wrappers.core.env_states import (
     EnvStateError,
     generator_state,
     load_generator,

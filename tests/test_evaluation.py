@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adc_wrappers import CurriculumConfig, CurriculumError, make_env
-from adc_wrappers.envs.watching import EpisodeMonitor
+from adc_wrappers.envs.monitors import EpisodeMonitor
 from adc_wrappers.runs import evaluate
 from adc_wrappers.runs.episode_log import BROKEN, EpisodeLog
 from adc_wrappers.runs.evaluation import _Outcome
 from adc_wrappers.training import default_config
 from adc_wrappers.training.evaluating import EvaluationSetup, draw_evaluation, evaluate_policy
-from adc_wrappers.training.origin import env_of
+from adc_wrappers.training.trained import env_of
 
 CONFIG = CurriculumConfig(start_stiffness=36.0, target_stiffness=36.0)
 

@@ -25,10 +25,10 @@ from adc_wrappers.cli import main
 from adc_wrappers.core.errors import BackendError, CurriculumError
 from adc_wrappers.envs import Deployment
 from adc_wrappers.envs.task import Task
-from adc_wrappers.export import TOLERANCE, ExportError, export_policy, export_run
-from adc_wrappers.export import policy as export_module
-from adc_wrappers.export.network import ClippedPolicy, largest_difference
+from adc_wrappers.policy.export import TOLERANCE, ExportError, export_policy, export_run
 from adc_wrappers.policy import Policy, load
+from adc_wrappers.policy import export as export_module
+from adc_wrappers.policy.network import ClippedPolicy, largest_difference
 from adc_wrappers.runs import RunFolder
 from adc_wrappers.sb3 import ActuatorCurriculumVecEnv
 from adc_wrappers.training import PpoConfig, load_trained
@@ -309,7 +309,7 @@ def test_commands_name_what_is_wrong(tmp_path, capsys):
 
 def test_a_run_whose_gains_do_not_take_is_not_exported(tmp_path, monkeypatch):
     """The gains are read back after the policy has moved the joints, not taken from the config."""
-    from adc_wrappers.export import run as run_module
+    from adc_wrappers.policy import export as run_module
 
     class Pretender:
         module, config, steps, curriculum, made_for = network(), None, 0, {}, None

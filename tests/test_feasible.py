@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adc_wrappers.backends.base import RobotStart, RobotState
-from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
+from adc_wrappers.backends.mujoco import MujocoRobotBackend
 from adc_wrappers.backends.spot_model import (
     FOOT_NAMES,
     FOOT_RADIUS,

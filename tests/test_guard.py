@@ -24,7 +24,7 @@ from adc_wrappers.backends.guard import (
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, SPOT, knee_torque_limit
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.spot.failures import lean_and_side as batched_lean_and_side
-from adc_wrappers.envs.spot.stances import HANDSTAND
+from adc_wrappers.envs.spot.terms import HANDSTAND
 
 POSE = np.array(NOMINAL_POSE)
 SOFT = np.full(12, 40.0)

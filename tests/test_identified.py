@@ -12,11 +12,11 @@ from spot_helpers import FakeRobots
 
 from adc_wrappers import ActuatorCurriculumVectorWrapper, ActuatorCurriculumWrapper, make_env
 from adc_wrappers.backends.spot_model import JOINT_NAMES
-from adc_wrappers.backends.spot_model.inertia import effective_inertia
+from adc_wrappers.backends.spot_model.mechanics import effective_inertia
 from adc_wrappers.core import CurriculumConfig, damping_for
 from adc_wrappers.envs.spot import SpotSettings
-from adc_wrappers.envs.spot.stances import HANDSTAND
 from adc_wrappers.envs.spot.task import SpotStandTask
+from adc_wrappers.envs.spot.terms import HANDSTAND
 from adc_wrappers.envs.task_env import TaskEnv, TaskVectorEnv
 
 CASES = [

@@ -17,7 +17,7 @@ from spot_reference import NAMES, SETTINGS, holding, load, moments, starts  # no
 
 from adc_wrappers import make_env  # noqa: E402
 from adc_wrappers.backends.base import RobotStart  # noqa: E402
-from adc_wrappers.backends.isaaclab.arrays import as_tensor  # noqa: E402
+from adc_wrappers.backends.isaaclab.groups import as_tensor  # noqa: E402
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, SPOT, standing_height  # noqa: E402
 from adc_wrappers.backends.spot_model.usd import with_foot_masses  # noqa: E402
 from adc_wrappers.core.actuators import damping_for, to_numpy  # noqa: E402

@@ -103,7 +103,7 @@ def test_stable_baselines_wrapper(handstand):
 
 
 def test_the_paper_randomization_reaches_the_physics(handstand):
-    from adc_wrappers.backends.isaaclab.arrays import as_tensor
+    from adc_wrappers.backends.isaaclab.groups import as_tensor
 
     robot = handstand.unwrapped.scene["robot"]
     body = robot.body_names.index("body")

@@ -11,7 +11,7 @@ import pytest
 from mujoco_robot_helpers import POSE, assert_same, run, shaken, start, targets, touching
 
 from adc_wrappers.backends.base import RobotParameters, RobotStart, RobotState
-from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend, stepping
+from adc_wrappers.backends.mujoco import MujocoRobotBackend, stepping
 from adc_wrappers.backends.spot_model import FOOT_NAMES, SPOT, spot_mjcf
 from adc_wrappers.core.actuators import damping_for
 

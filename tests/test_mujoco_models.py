@@ -13,8 +13,8 @@ import pytest
 from mujoco_robot_helpers import LEVEL, POSE, assert_same, copy, run, shaken, start, targets, touching
 
 from adc_wrappers.backends.base import RobotParameters, RobotStart
-from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
-from adc_wrappers.backends.mujoco_robot import model as robot_model
+from adc_wrappers.backends.mujoco import MujocoRobotBackend
+from adc_wrappers.backends.mujoco import model as robot_model
 from adc_wrappers.backends.spot_model import (
     FOOT_NAMES,
     JOINT_NAMES,
@@ -248,7 +248,7 @@ def test_bad_calls_raise_and_change_nothing() -> None:
 def test_without_mujoco_the_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['mujoco'] = None\n"
-        "try:\n    import adc_wrappers.backends.mujoco_robot\n"
+        "try:\n    import adc_wrappers.backends.mujoco\n"
         "except ImportError as error:\n    print(type(error).__name__, error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,9 +16,8 @@ from adc_wrappers.cli import main
 from adc_wrappers.core.errors import BackendError, CurriculumError
 from adc_wrappers.envs.task import Task
 from adc_wrappers.viability import Narrowness, SearchSettings, advise, estimate_narrowness
-from adc_wrappers.viability.exploration import explore, set_stiffness, take
-from adc_wrappers.viability.rollouts import Tries, lives
-from adc_wrappers.viability.truth import kernel_epsilon
+from adc_wrappers.viability.narrowness import kernel_epsilon
+from adc_wrappers.viability.tries import Tries, explore, lives, set_stiffness, take
 
 QUICK = SearchSettings(horizon=60, states=24, tries=8, rounds=2)
 TASKS = [

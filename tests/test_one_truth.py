@@ -218,7 +218,7 @@ def test_an_evaluation_with_another_scale_says_so_in_words_and_in_its_file(run, 
 @pytest.mark.parametrize("command", ["eval", "play", "export", "view"])
 def test_a_task_whose_own_numbers_changed_since_the_training_is_refused(run, command, capsys, monkeypatch):
     """As with a later version of the library that has another default."""
-    from adc_wrappers.envs.cart import CartTask
+    from adc_wrappers.envs.cartpole import CartTask
 
     plain = CartTask.deployment
     monkeypatch.setattr(

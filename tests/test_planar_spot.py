@@ -14,8 +14,8 @@ from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
 from adc_wrappers import ActuatorCurriculumVectorWrapper, make_env
 from adc_wrappers.backends.base import RobotParameters, RobotStart
-from adc_wrappers.backends.bullet_robot import BulletRobotBackend
-from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
+from adc_wrappers.backends.mujoco import MujocoRobotBackend
+from adc_wrappers.backends.pybullet import BulletRobotBackend
 from adc_wrappers.backends.spot_model import (
     PLANAR_SPOT,
     SPOT,
@@ -25,7 +25,7 @@ from adc_wrappers.backends.spot_model import (
     spot_mjcf,
     standing_height,
 )
-from adc_wrappers.backends.spot_model.inertia import effective_inertia
+from adc_wrappers.backends.spot_model.mechanics import effective_inertia
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.spot.body import PLANAR, SPATIAL

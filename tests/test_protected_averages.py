@@ -13,7 +13,7 @@ from helpers import FakeBackend, TorchBatchEnv
 
 from adc_wrappers import ActuatorCurriculumVectorWrapper, ActuatorCurriculumWrapper, CurriculumConfig
 from adc_wrappers.core.counters import ArrayCounter, TensorCounter
-from adc_wrappers.core.totals import EpisodeTotals
+from adc_wrappers.core.episode_totals import EpisodeTotals
 
 ENVS, LIMIT, FALLS = 200, 100, 0.3
 MEAN = FALLS * 5.5 + (1.0 - FALLS) * LIMIT

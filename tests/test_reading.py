@@ -196,7 +196,7 @@ def test_metrics_that_are_no_table_are_refused(tmp_path):
 
 def test_scores_are_numbers_and_no_pickles(tmp_path):
     pytest.importorskip("torch")
-    from adc_wrappers.study.tables import load_scores
+    from adc_wrappers.study.analysis import load_scores
 
     path = tmp_path / "scores.npz"
     for array, message in ((np.array([[{}]], dtype=object), "not a table"), (np.ones(3), r"expected numbers \(runs")):

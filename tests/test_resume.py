@@ -14,7 +14,7 @@ from resume_helpers import ITERATIONS, Reporter, assert_same_run, run, tiny_conf
 
 from adc_wrappers import CurriculumConfig
 from adc_wrappers.cli import main
-from adc_wrappers.core.states import unpack_state
+from adc_wrappers.core.env_states import unpack_state
 from adc_wrappers.runs import CheckpointError, RunFolder
 from adc_wrappers.training import ActionConfig, load_trained, trainer_module
 from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_policy

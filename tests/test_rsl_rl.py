@@ -29,7 +29,7 @@ from adc_wrappers import (
     CurriculumError,
     make_env,
 )
-from adc_wrappers.core.totals import EpisodeTotals
+from adc_wrappers.core.episode_totals import EpisodeTotals
 from adc_wrappers.envs.mirror import Mirror
 from adc_wrappers.rsl_rl import CurriculumRunner, RslRlVecEnv, paper_runner_config, runner_config
 from adc_wrappers.rsl_rl.models import MirrorGaussian, TaskMLP
@@ -351,7 +351,7 @@ def test_mirrored_starts_and_actions_give_mirrored_observations_in_mujoco():
     envs.reset(seed=0)
     rng = np.random.default_rng(0)
     from adc_wrappers.backends.base import RobotStart
-    from adc_wrappers.envs.spot.symmetry import spot_mirror
+    from adc_wrappers.envs.spot.body import spot_mirror
 
     joints = backend.nominal_pose + rng.uniform(-0.2, 0.2, 12)
     turned = spot_mirror(backend.joint_names).actions(joints)

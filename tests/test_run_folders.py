@@ -18,9 +18,8 @@ from study_helpers import small_jobs
 
 from adc_wrappers.cli.main import main
 from adc_wrappers.runs import FolderLock, FolderLockedError, RunFolder, RunFolderError
-from adc_wrappers.runs.lock import LOCK_FILE
-from adc_wrappers.runs.lock_owner import LockOwner
-from adc_wrappers.runs.ownership import MARKER, entries_of_others
+from adc_wrappers.runs.folder import MARKER, entries_of_others
+from adc_wrappers.runs.lock import LOCK_FILE, LockOwner
 from adc_wrappers.study import run_job
 from adc_wrappers.training import default_config
 

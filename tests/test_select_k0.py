@@ -145,8 +145,8 @@ def test_a_search_in_which_none_passes_says_so(tmp_path, capsys):
 
 def test_a_search_stops_at_the_first_that_passes(tmp_path, monkeypatch, capsys):
     """With a task in which nothing can fail every policy passes: the first stiffness is chosen."""
-    monkeypatch.setattr("adc_wrappers.envs.cart.CartTask.holds", lambda task: abs(task._state.x) < 1e9)
-    monkeypatch.setattr("adc_wrappers.envs.cart.CartTask.terminated", lambda task: task._state.x != task._state.x)
+    monkeypatch.setattr("adc_wrappers.envs.cartpole.CartTask.holds", lambda task: abs(task._state.x) < 1e9)
+    monkeypatch.setattr("adc_wrappers.envs.cartpole.CartTask.terminated", lambda task: task._state.x != task._state.x)
     assert select(tmp_path / "search", "--threshold", "0.9") == 0
     assert "K_0 = 6.25" in (text := capsys.readouterr().out) and "needs no curriculum" in text
     stored = state(tmp_path / "search")

@@ -176,7 +176,7 @@ def static():
 def test_real_falls_from_a_static_handstand(static, push, mode):
     """A robot that balances on its front feet, nose down and its back to +x, is pushed over."""
     from adc_wrappers.backends.base import RobotStart
-    from adc_wrappers.envs.spot.feet import touchdown_height
+    from adc_wrappers.envs.spot.body import touchdown_height
 
     envs = make_env("spot-handstand", backend="mujoco", num_envs=1, randomize=False, action_scale=1.0)
     watcher = LastEpisode(envs.task.episode_monitor())

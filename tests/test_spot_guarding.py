@@ -17,8 +17,8 @@ from spot_sim_helpers import LocalRobot
 from test_spot_streams import Commands
 
 from adc_wrappers.backends.base import RobotStart
-from adc_wrappers.backends.spot.agreement import height_over_feet
 from adc_wrappers.backends.spot.listening import Audience
+from adc_wrappers.backends.spot.takeover import height_over_feet
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, standing_height
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.spot_sim import robot as practice

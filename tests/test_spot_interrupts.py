@@ -16,7 +16,7 @@ pytest.importorskip("bosdyn.client")
 
 from spot_robot_helpers import nothing_left, spot_env
 
-from adc_wrappers.backends.spot.interrupts import EndingSignals, uninterrupted
+from adc_wrappers.backends.spot.signals import EndingSignals, uninterrupted
 from adc_wrappers.spot_sim import PracticeRobot
 
 ROOT = Path(__file__).parents[1]

@@ -17,16 +17,22 @@ from bosdyn.api import robot_state_pb2
 
 from adc_wrappers import make_env
 from adc_wrappers.backends.guard import ROBOT_LIMITS
-from adc_wrappers.backends.spot.credentials import ask_credentials
+from adc_wrappers.backends.spot.connection import ask_credentials
 from adc_wrappers.backends.spot.estimation import StateEstimator
 from adc_wrappers.backends.spot.health import read_health
-from adc_wrappers.backends.spot.joints import STREAM_ORDER, JointOrder, check_named
-from adc_wrappers.backends.spot.messages import JointCommand, build_request, read_sample
+from adc_wrappers.backends.spot.messages import (
+    STREAM_ORDER,
+    JointCommand,
+    JointOrder,
+    build_request,
+    check_named,
+    read_sample,
+)
 from adc_wrappers.backends.spot.proof import make_key, write_key
 from adc_wrappers.backends.spot.settings import SpotRobotSettings
 from adc_wrappers.backends.spot.takeover import STIFF_STIFFNESS, gain_setpoints, pose_setpoints
 from adc_wrappers.backends.spot_model import FOOT_NAMES, JOINT_NAMES, LINK_NAMES, NOMINAL_POSE
-from adc_wrappers.backends.spot_model.inertia import effective_inertia
+from adc_wrappers.backends.spot_model.mechanics import effective_inertia
 from adc_wrappers.core.errors import BackendError
 
 POSE = np.array(NOMINAL_POSE)

@@ -11,7 +11,7 @@ from spot_helpers import POSE, fake_task, make_state
 from adc_wrappers import make_env
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.spot_model import FOOT_RADIUS
-from adc_wrappers.envs.spot.feet import feet_in_world
+from adc_wrappers.envs.spot.body import feet_in_world
 from adc_wrappers.envs.spot.randomization import KINDS
 from adc_wrappers.envs.task_env import TaskEnv, TaskVectorEnv
 

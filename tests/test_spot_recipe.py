@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from spot_helpers import LEVEL, NOSE_DOWN, fake_task, make_state
 
 from adc_wrappers import CurriculumError, make_env
-from adc_wrappers.envs.spot.fall_cost import FallCost
+from adc_wrappers.envs.spot.settings import FallCost
 from adc_wrappers.training import PpoConfig, default_config
-from adc_wrappers.training.presets import find_recipe
+from adc_wrappers.training.recipes import find_recipe
 
 
 @given(st.lists(st.integers(0, 4), max_size=200))

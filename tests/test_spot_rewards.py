@@ -13,7 +13,7 @@ from adc_wrappers.backends.base import RobotStart, RobotState
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.backends.spot_model import FOOT_NAMES, FOOT_RADIUS, LINK_NAMES, link_poses
 from adc_wrappers.envs.spot import HANDSTAND, HINDSTAND
-from adc_wrappers.envs.spot.feet import feet_in_body, feet_in_world, touchdown_height
+from adc_wrappers.envs.spot.body import feet_in_body, feet_in_world, touchdown_height
 from adc_wrappers.envs.spot.rewards import REWARD_TERMS, RewardInputs, reward_terms
 from adc_wrappers.envs.spot.terms import any_contact, gravity_error, observation, only_contact, tilt
 

@@ -13,7 +13,7 @@ from spot_robot_helpers import POLICY, Notes, connection, nothing_left, spot_env
 from adc_wrappers import ActuatorCurriculumWrapper, make_env
 from adc_wrappers.backends.base import RobotParameters, RobotStart
 from adc_wrappers.core.errors import BackendError
-from adc_wrappers.envs.spot.feet import rotate
+from adc_wrappers.envs.spot.body import rotate
 from adc_wrappers.policy import load
 from adc_wrappers.spot_sim import PracticeRobot
 

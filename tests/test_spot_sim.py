@@ -308,7 +308,7 @@ def test_the_command_refuses_nonsense_before_it_starts(arguments, message, capsy
 
 def test_the_page_shows_the_robot_where_it_is(robot, client):
     pytest.importorskip("viser")
-    from adc_wrappers.spot_sim.watching import PracticeRobotPage
+    from adc_wrappers.spot_sim.showing import PracticeRobotPage
 
     client.stand()
     page = PracticeRobotPage(robot)

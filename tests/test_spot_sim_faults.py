@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from spot_sim_helpers import EXPIRED, INACTIVE, INVALID, Client
 
 from adc_wrappers.spot_sim import FAULTS, PracticeRobotError
-from adc_wrappers.spot_sim.fault_table import check_fault
+from adc_wrappers.spot_sim.faults import check_fault
 
 
 def stamp(state):

@@ -13,16 +13,21 @@ from hypothesis import strategies as st
 
 from adc_wrappers.backends.spot_model import NOMINAL_POSE
 from adc_wrappers.spot_sim import PracticeRobotError, PracticeSettings
-from adc_wrappers.spot_sim.accounts import Accounts
+from adc_wrappers.spot_sim.authority import (
+    BODY,
+    Accounts,
+    EstopBoard,
+    EstopEndpoint,
+    LeaseBook,
+    LeaseVerdict,
+    StopLevel,
+)
 from adc_wrappers.spot_sim.clock import SECOND, SimulatedClock, WallClock
-from adc_wrappers.spot_sim.estops import EstopBoard, EstopEndpoint, StopLevel
-from adc_wrappers.spot_sim.leases import BODY, LeaseBook, LeaseVerdict
-from adc_wrappers.spot_sim.link import StateLink
+from adc_wrappers.spot_sim.condition import Mode, Motors
 from adc_wrappers.spot_sim.messages import streamed_state
-from adc_wrappers.spot_sim.modes import Mode, Motors
 from adc_wrappers.spot_sim.motion import SIT_POSE, STAND_POSE, JointOrder, Limp, Move
 from adc_wrappers.spot_sim.physics import SpotPhysics
-from adc_wrappers.spot_sim.readings import between, rotation
+from adc_wrappers.spot_sim.readings import StateLink, between, rotation
 from adc_wrappers.spot_sim.robot import SimulatedSpot
 from adc_wrappers.spot_sim.wire import nanoseconds, set_time, timestamp, timestamp_pb2
 

@@ -12,7 +12,7 @@ pytest.importorskip("mujoco")
 from spot_sim_helpers import Client, LocalRobot
 
 from adc_wrappers.backends.base import RobotStart
-from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
+from adc_wrappers.backends.mujoco import MujocoRobotBackend
 from adc_wrappers.cli import main
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.trajectories import read_log

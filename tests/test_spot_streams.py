@@ -15,12 +15,10 @@ from bosdyn.api import robot_command_pb2
 from spot_helpers import make_state
 from test_spot_messages import command, message
 
-from adc_wrappers.backends.spot.interrupts import uninterrupted
-from adc_wrappers.backends.spot.joints import JointOrder
-from adc_wrappers.backends.spot.messages import seconds
-from adc_wrappers.backends.spot.receiving import StateReceiver
-from adc_wrappers.backends.spot.repeating import Repeater
-from adc_wrappers.backends.spot.sending import CommandSender
+from adc_wrappers.backends.spot.listening import Repeater
+from adc_wrappers.backends.spot.messages import JointOrder, seconds
+from adc_wrappers.backends.spot.signals import uninterrupted
+from adc_wrappers.backends.spot.streams import CommandSender, StateReceiver
 
 
 class Commands:

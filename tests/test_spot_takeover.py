@@ -21,7 +21,7 @@ from adc_wrappers.backends.guard import PRACTICE_LIMITS, ROBOT_LIMITS
 from adc_wrappers.backends.spot.driving import JointDriver
 from adc_wrappers.backends.spot.messages import seconds
 from adc_wrappers.spot_sim import PracticeRobot
-from adc_wrappers.spot_sim.link import Subscription
+from adc_wrappers.spot_sim.readings import Subscription
 
 
 def opened(sending, first, patience=30.0):

@@ -14,8 +14,8 @@ from adc_wrappers import CurriculumError, make_env
 from adc_wrappers.study import CONDITIONS, RobotFacts, find_condition, load_condition, select_conditions
 from adc_wrappers.study.conditions import BY_NAME
 from adc_wrappers.training import TrainConfig, default_config, trainer_module
-from adc_wrappers.training.actions import ActionConfig
 from adc_wrappers.training.evaluating import EvaluationSetup
+from adc_wrappers.training.ppo import ActionConfig
 
 FOLDER = Path(adc_wrappers.study.__file__).parent / "conditions"
 TASKS = {

@@ -15,10 +15,9 @@ from study_helpers import write_run, write_study
 from adc_wrappers.cli import main
 from adc_wrappers.runs import RunFolderError
 from adc_wrappers.study import CONDITIONS, find_condition
-from adc_wrappers.study.analysis import analyse, curves_of
+from adc_wrappers.study.analysis import analyse, curves_of, load_scores
 from adc_wrappers.study.report import write_report
 from adc_wrappers.study.results import METRICS, read_results
-from adc_wrappers.study.tables import load_scores
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking"]

@@ -20,9 +20,9 @@ from adc_wrappers.cli.study import StudyRun
 from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.runs import RunFolderError
 from adc_wrappers.study import JobResult, LocalEngine, RobotFacts, find_condition, is_finished, read_study, run_job
+from adc_wrappers.study.executors import pack_unless_shared, unpack
 from adc_wrappers.study.results import read_results
 from adc_wrappers.study.runner import run_study
-from adc_wrappers.study.transport import pack_unless_shared, unpack
 
 
 class Inline:
@@ -166,7 +166,7 @@ def test_a_run_that_comes_back_is_finished_only_when_all_of_it_is_there(referenc
     (tmp_path / "there/study.json").unlink()
     result = pack_unless_shared(run_job, job)
     written = []
-    monkeypatch.setattr("adc_wrappers.study.transport.write_atomically", lambda path, _: written.append(path.name))
+    monkeypatch.setattr("adc_wrappers.study.executors.write_atomically", lambda path, _: written.append(path.name))
     unpack(result, tmp_path / "here/adc/seed0")
     assert "metrics.csv" in written and written[-1] == "eval.json"
 
@@ -220,8 +220,7 @@ def test_options_of_other_engines_are_refused(tmp_path, capsys):
 
 
 def test_missing_packages_are_named(tmp_path, monkeypatch):
-    from adc_wrappers.study.ray_engine import RayEngine
-    from adc_wrappers.study.slurm_engine import SlurmEngine
+    from adc_wrappers.study.executors import RayEngine, SlurmEngine
 
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "submitit", None)
@@ -260,7 +259,7 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same(reference, tmp_path, monkeypa
     ray = pytest.importorskip("ray", reason="the engine 'ray' needs Ray")
     from ray.cluster_utils import Cluster
 
-    from adc_wrappers.study.ray_engine import RayEngine
+    from adc_wrappers.study.executors import RayEngine
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
@@ -279,7 +278,7 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same(reference, tmp_path, monkeypa
 @pytest.mark.slow
 def test_submitits_local_executor_gives_the_same(reference, tmp_path):
     pytest.importorskip("submitit", reason="the engine 'slurm' needs submitit")
-    from adc_wrappers.study.slurm_engine import SlurmEngine
+    from adc_wrappers.study.executors import SlurmEngine
 
     engine = SlurmEngine(tmp_path / "submitit", cluster="local", parallel=2)
     outcome = run_study(small_jobs(tmp_path), engine)
@@ -289,7 +288,7 @@ def test_submitits_local_executor_gives_the_same(reference, tmp_path):
 
 def test_a_preempted_slurm_job_is_submitted_again():
     pytest.importorskip("submitit", reason="the engine 'slurm' needs submitit")
-    from adc_wrappers.study.slurm_engine import Requeued
+    from adc_wrappers.study.executors import Requeued
 
     job = object()
     again = Requeued(run_job).checkpoint(job)

@@ -300,7 +300,7 @@ def test_a_wrapper_may_be_pinned_for_good():
 
 
 def test_a_curriculum_that_nobody_closes_says_so(monkeypatch):
-    monkeypatch.setattr("adc_wrappers.core.shared._PATIENCE", 50)
+    monkeypatch.setattr("adc_wrappers.core.wrapper_methods._PATIENCE", 50)
     env = ActuatorCurriculumWrapper(ScriptedEnv([5]))
     env.reset()
     with pytest.warns(UserWarning, match="end_iteration"):

@@ -175,7 +175,7 @@ class Deploy:
 
 def _deploy(options: Deploy, policy: Any, target: dict[str, Any], robot: Any, console: Console, seed: int) -> int:
     """Run one trial: connect, preflight, confirm, drive, confirm that motors are off."""
-    from adc_wrappers.deploy.session import Deployer
+    from adc_wrappers.deploy.deployer import Deployer
 
     with Deployer(policy, options.policy, target, out=options.out, command=_command_line()) as deployer:
         report = deployer.preflight()

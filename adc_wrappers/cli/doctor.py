@@ -1,7 +1,8 @@
-"""``adc doctor``."""
+"""``adc doctor`` and ``adc envs``."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import os
 import platform
@@ -12,7 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Doctor"]
+from adc_wrappers.envs.registry import TASKS
+
+__all__ = ["Doctor", "Envs"]
+
 
 _PARTS = (
     ("gymnasium", "gymnasium", None, "the environments' interface"),
@@ -83,3 +87,24 @@ def _remarks() -> list[str]:
         devices = f"{torch.cuda.device_count()} GPU(s)" if torch.cuda.is_available() else "no GPU"
         remarks.append(f"torch sees {devices} and {os.cpu_count()} CPU cores.")
     return remarks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envs:
+    """List the tasks, the engines they run on, and their settings."""
+
+    def run(self) -> int:
+        """List."""
+        console = Console(highlight=False)
+        for spec in TASKS.values():
+            console.print(f"[bold]{spec.name}[/bold]  {spec.summary}")
+            console.print(
+                f"  backends: {', '.join((*spec.backends, *spec.native))}   Gymnasium id: {spec.gymnasium_id}"
+            )
+            table = Table("setting", "default", box=None, padding=(0, 2), show_header=True)
+            for field in dataclasses.fields(spec.settings_class()):
+                table.add_row(
+                    field.name, f"{field.default:.6g}" if isinstance(field.default, float) else str(field.default)
+                )
+            console.print(table)
+        return 0

@@ -12,7 +12,7 @@ from rich.console import Console
 from adc_wrappers.runs import RunFolder
 
 if TYPE_CHECKING:
-    from adc_wrappers.export import ExportReport
+    from adc_wrappers.policy.export import ExportReport
     from adc_wrappers.policy import PolicyMetadata
 
 __all__ = ["Export"]
@@ -37,7 +37,7 @@ class Export:
     def run(self) -> int:
         """Export."""
         folder = RunFolder.open(self.run_folder)
-        from adc_wrappers.export import export_run
+        from adc_wrappers.policy.export import export_run
 
         report = export_run(
             folder,

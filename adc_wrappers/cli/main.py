@@ -17,8 +17,7 @@ from adc_wrappers.runs import CheckpointError, RunFolderError
 
 from .advise import Advise
 from .deploy import Deploy
-from .doctor import Doctor
-from .envs import Envs
+from .doctor import Doctor, Envs
 from .evaluate import Evaluate
 from .export import Export
 from .feasible import Feasible

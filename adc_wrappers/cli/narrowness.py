@@ -101,7 +101,7 @@ def measure(
 ) -> tuple[list[float], list[Narrowness], list[float] | None, int]:
     """Return the stiffnesses, an estimate for each, the cart-pole kernel's ε if there is one, and the time limit."""
     from adc_wrappers.viability import SearchSettings, estimate_narrowness
-    from adc_wrappers.viability.truth import kernel_epsilon
+    from adc_wrappers.viability.narrowness import kernel_epsilon
 
     settings = SearchSettings(
         horizon=options.horizon,
@@ -180,8 +180,7 @@ def write_measurement(
     folder: Path, task: str, found: Sequence[Narrowness], kernel: Sequence[float] | None
 ) -> list[Path]:
     """Write picture and tables."""
-    from adc_wrappers.viability.figures import draw_narrowness
-    from adc_wrappers.viability.tables import narrowness_rows, survival_rows, write_rows
+    from adc_wrappers.viability.figures import draw_narrowness, narrowness_rows, survival_rows, write_rows
 
     return [
         draw_narrowness(task, found, folder / "narrowness.png", kernel),

@@ -25,7 +25,7 @@ class Plot:
 
     def run(self) -> int:
         """Plot."""
-        from adc_wrappers.runs.plots import plot_runs
+        from adc_wrappers.runs.pictures import plot_runs
 
         if not self.run_folders:
             raise RunFolderError("name at least one run folder.")

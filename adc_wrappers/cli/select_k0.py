@@ -15,7 +15,7 @@ from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import FolderLock, RunFolder
 
-from .evaluation_report import format_rate
+from .evaluate import format_rate
 from .progress import EvaluationProgress, TrainingProgress
 from .training_options import TrainingOptions
 

@@ -126,7 +126,7 @@ class SpotSim:
             while going():
                 time.sleep(0.1)
             return
-        from adc_wrappers.spot_sim.watching import PracticeRobotPage
+        from adc_wrappers.spot_sim.showing import PracticeRobotPage
 
         page = PracticeRobotPage(robot)
         try:
@@ -140,7 +140,7 @@ class SpotSim:
 
 def _parse_fault(word: str) -> tuple[str, float]:
     """Return name and time of ``NAME@SECONDS``."""
-    from adc_wrappers.spot_sim.fault_table import check_fault
+    from adc_wrappers.spot_sim.faults import check_fault
 
     name, _, seconds = word.partition("@")
     check_fault(name, {})

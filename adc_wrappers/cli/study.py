@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.files import full_disk_explained
@@ -19,7 +21,6 @@ from adc_wrappers.runs import FolderLock
 
 from .overrides import CurriculumOptions, given, parse_settings
 from .progress import CommandProgress
-from .study_report import StudyReport
 from .training_options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -27,7 +28,42 @@ if TYPE_CHECKING:
     from adc_wrappers.study.runner import StudyOutcome
     from adc_wrappers.training import TrainConfig
 
-__all__ = ["Study"]
+__all__ = ["Study", "StudyReport"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyReport:
+    """Write a study's page, tables, numbers and pictures from whatever runs are finished."""
+
+    folder: tyro.conf.Positional[Path]
+    """The study's folder: CONDITION/seedN/ are ordinary run folders with an evaluation."""
+
+    out: Path | None = None
+    """Where the report goes; by default into the folder `report` of the study."""
+
+    films: bool = True
+    """Film a policy of every condition, where that has not been done."""
+
+    seed: int = 0
+    """Seed of the bootstrap."""
+
+    def run(self) -> int:
+        """Report."""
+        from adc_wrappers.study.analysis import analyse
+        from adc_wrappers.study.markdown import study_tables
+        from adc_wrappers.study.report import write_report
+
+        console = Console(highlight=False, soft_wrap=True)
+        results, page = write_report(self.folder, self.out, films=self.films, seed=self.seed)
+        for table in study_tables(results, analyse(results, seed=self.seed)):
+            shown = Table(*table.head, title=Text(table.title), title_justify="left")
+            for _, cells in table.rows:
+                shown.add_row(*(Text(cell.text) for cell in cells))
+            console.print(shown)
+        others = ("report.md", "runs.csv", "conditions.csv", "curves.png", "estimates.png", "profiles.png")
+        console.print(f"page   {page}\nbeside {', '.join(others)}, scores-….npz")
+        return 0
+
 
 _AFTER_FULL_DISK = (
     "Finished runs and the newest whole checkpoints of the others are kept. Make room, then give the same command "
@@ -142,7 +178,7 @@ class StudyRun(TrainingOptions):
         return dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **schedule))
 
     def _quick_options(self) -> StudyRun:
-        from adc_wrappers.training.presets import RECIPES, find_recipe
+        from adc_wrappers.training.recipes import RECIPES, find_recipe
 
         if self.recipe is None and "quick" in RECIPES.get(self.task, {}):
             return dataclasses.replace(self, recipe="quick")
@@ -152,11 +188,11 @@ class StudyRun(TrainingOptions):
 
     def _engine(self, out: Path) -> Engine:
         if self.engine_name == "ray":
-            from adc_wrappers.study.ray_engine import RayEngine
+            from adc_wrappers.study.executors import RayEngine
 
             return RayEngine(self.address)
         if self.engine_name == "slurm":
-            from adc_wrappers.study.slurm_engine import SlurmEngine
+            from adc_wrappers.study.executors import SlurmEngine
 
             parameters: dict[str, Any] = parse_settings(self.slurm)
             return SlurmEngine(

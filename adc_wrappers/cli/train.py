@@ -17,8 +17,7 @@ from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import CheckpointError, RunFolder
 
-from .evaluate import evaluate_run
-from .evaluation_report import print_evaluation
+from .evaluate import evaluate_run, print_evaluation
 from .overrides import CurriculumOptions, given
 from .progress import TrainingProgress
 from .training_options import TrainingOptions
@@ -62,7 +61,7 @@ class Train(TrainingOptions):
             return self._train(console, config, folder, resumed)
 
     def _train(self, console: Console, config: TrainConfig, folder: RunFolder, resumed: bool) -> int:
-        from adc_wrappers.runs.plots import plot_runs
+        from adc_wrappers.runs.pictures import plot_runs
         from adc_wrappers.training import trainer_module
 
         start, target = config.curriculum.start_stiffness, config.curriculum.target_stiffness
@@ -97,7 +96,7 @@ class Train(TrainingOptions):
     def _resumed(self, folder: RunFolder) -> TrainConfig:
         """Return the config of a run that goes on, and store it."""
         from adc_wrappers.training import TrainConfig
-        from adc_wrappers.training.origin import check_settings
+        from adc_wrappers.training.trained import check_settings
 
         stored = TrainConfig.from_dict(folder.config())
         if folder.checkpoints.paths():
@@ -109,7 +108,7 @@ class Train(TrainingOptions):
         return config
 
     def _default_out(self) -> Path:
-        from adc_wrappers.training.presets import find_recipe
+        from adc_wrappers.training.recipes import find_recipe
 
         recipe = find_recipe(self.task, self.recipe).curriculum
         driver = self.curriculum.driver or recipe.get("driver", "episode_length")

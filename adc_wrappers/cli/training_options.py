@@ -55,7 +55,7 @@ class TrainingOptions:
     @property
     def engine(self) -> str:
         """The backend that was asked for, or the recipe's, or the task's first."""
-        from adc_wrappers.training.presets import find_recipe
+        from adc_wrappers.training.recipes import find_recipe
 
         task = find_task(self.task)
         return self.backend or find_recipe(self.task, self.recipe).backend or task.backends[0]

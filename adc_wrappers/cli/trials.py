@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from .evaluation_report import format_rate
+from .evaluate import format_rate
 
 if TYPE_CHECKING:
     from adc_wrappers.deploy import Trial

@@ -7,14 +7,14 @@ from .action_wrappers import (
     VectorActionScaleCoupling,
 )
 from .actuators import ActuatorBackend, Gains, damping_for
+from .backend_access import ActuatorPort
 from .config import CurriculumConfig
 from .controller import CurriculumController
 from .curriculum import ActuatorCurriculum
 from .drivers import DRIVERS, IterationReport
+from .episode_totals import EpisodeTotals
 from .errors import BackendError, CurriculumError, MissingExtraError
 from .joints import JointValues
-from .port import ActuatorPort
-from .totals import EpisodeTotals
 from .vector_wrapper import ActuatorCurriculumVectorWrapper
 from .wrapper import ActuatorCurriculumWrapper
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .backend_access import ChildPorts
 from .errors import CurriculumError
-from .port import ChildPorts
 
 __all__ = ["ActionTerm", "ChildActionTerms", "find_action_term"]
 

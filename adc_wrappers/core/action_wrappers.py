@@ -19,9 +19,9 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from .action_term import find_action_term
-from .bases import ActionWrapperBase, VectorWrapperBase
 from .controller import CurriculumController
 from .errors import CurriculumError, did_you_mean
+from .gym_bases import ActionWrapperBase, VectorWrapperBase
 
 __all__ = [
     "ActionNoise",

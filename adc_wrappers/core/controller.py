@@ -9,14 +9,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .actuators import ActuatorBackend, as_numpy, check_backend_shape, check_time_step
+from .actuators import ActuatorBackend, DeviceReadback, as_numpy, check_backend_shape, check_time_step
 from .config import CurriculumConfig
 from .curriculum import ActuatorCurriculum
+from .env_states import EnvState, part_of, put_array
+from .episode_totals import EpisodeTotals
 from .errors import BackendError, CurriculumError, did_you_mean
-from .readback import DeviceReadback
 from .report import CurriculumReport
-from .states import EnvState, part_of, put_array
-from .totals import EpisodeTotals
 
 __all__ = ["ApplyAt", "CurriculumController"]
 

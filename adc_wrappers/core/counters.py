@@ -10,9 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from .latest import LatestEpisodes
-from .states import EnvState, part_of, put_array
-from .totals import EpisodeTotals
+from .env_states import EnvState, part_of, put_array
+from .episode_totals import EpisodeTotals, LatestEpisodes
 
 __all__ = ["ArrayCounter", "ScalarCounter", "TensorCounter"]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from .config import LATER_SETTINGS, CurriculumConfig, check_direction
 from .drivers import DRIVERS, IterationReport
+from .episode_totals import EpisodeTotals
 from .errors import CurriculumError
 from .joints import joint_count, resolve_joint_values
 from .reading import check_fields
-from .totals import EpisodeTotals
 
 __all__ = ["ActuatorCurriculum"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .totals import EpisodeTotals
+from .episode_totals import EpisodeTotals
 
 if TYPE_CHECKING:
     from .config import CurriculumConfig

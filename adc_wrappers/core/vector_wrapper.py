@@ -11,15 +11,15 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from .actuators import ActuatorBackend
-from .bases import VectorWrapperBase
+from .backend_access import VectorPortBackend, find_backend
 from .config import CurriculumConfig
 from .controller import ApplyAt, CurriculumController
 from .counters import ArrayCounter
 from .curriculum import ActuatorCurriculum
+from .episode_totals import EpisodeTotals
 from .errors import BackendError
-from .port import VectorPortBackend, find_backend
-from .shared import CurriculumMethods, check_iteration_steps
-from .totals import EpisodeTotals
+from .gym_bases import VectorWrapperBase
+from .wrapper_methods import CurriculumMethods, check_iteration_steps
 
 __all__ = ["ActuatorCurriculumVectorWrapper"]
 

@@ -1,10 +1,9 @@
 """Running a policy file on a robot: preflight, trials, recordings and their statistics."""
 
-from .outcomes import ENDINGS, TrialOutcome
 from .preflight import PreflightItem, PreflightReport, preflight
 from .recorder import TrialRecorder
 from .running import run_trial
-from .trials import Trial, TrialError, find_trials, read_trial, summarize
+from .trials import ENDINGS, Trial, TrialError, TrialOutcome, find_trials, read_trial, summarize
 
 __all__ = [
     "ENDINGS",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adc_wrappers.backends.spot.agreement import GRAVITY_TOLERANCE, LARGEST_TILT
+from adc_wrappers.backends.spot.takeover import GRAVITY_TOLERANCE, LARGEST_TILT
 from adc_wrappers.envs.fit import env_differences
 
 __all__ = ["PreflightItem", "PreflightReport", "preflight"]

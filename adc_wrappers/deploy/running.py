@@ -11,8 +11,8 @@ import numpy as np
 
 from adc_wrappers.envs.deployment import Deployment
 
-from .outcomes import TrialBook, TrialOutcome
 from .recorder import TrialRecorder
+from .trials import TrialBook, TrialOutcome
 
 __all__ = ["PushWatch", "TrialRun", "run_trial"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
 
-from .errors import PolicyFileError
+from .metadata import PolicyFileError
 
 try:
     import onnx

@@ -13,9 +13,30 @@ from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.reading import parse_json
 from adc_wrappers.envs.deployment import Deployment, ObservationPart, check_per_joint
 
-from .errors import PolicyFileError
+__all__ = [
+    "DIGEST_KEY",
+    "FORMAT",
+    "METADATA_KEY",
+    "VERSION",
+    "ExportError",
+    "PolicyFileError",
+    "PolicyMetadata",
+    "PolicyOutputError",
+    "TrainingRecord",
+]
 
-__all__ = ["DIGEST_KEY", "FORMAT", "METADATA_KEY", "VERSION", "PolicyMetadata", "TrainingRecord"]
+
+class PolicyFileError(ValueError):
+    """A policy file that is missing, broken, foreign, or does not say what is needed to run it."""
+
+
+class PolicyOutputError(ValueError):
+    """A policy that was given, or gave, numbers that are not finite."""
+
+
+class ExportError(ValueError):
+    """A policy that cannot be exported; no file is left behind."""
+
 
 FORMAT = "adc-policy"
 VERSION = 1

@@ -12,8 +12,7 @@ from adc_wrappers.core.errors import CurriculumError, MissingExtraError
 from adc_wrappers.envs.fit import MadeFor
 
 from . import graph
-from .errors import PolicyFileError, PolicyOutputError
-from .metadata import PolicyMetadata
+from .metadata import PolicyFileError, PolicyMetadata, PolicyOutputError
 
 try:
     import onnxruntime

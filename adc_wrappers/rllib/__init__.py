@@ -7,9 +7,9 @@ try:
 except ImportError as error:
     raise MissingExtraError("ray[rllib]", "rllib", "adc_wrappers.rllib") from error
 
-from .autoreset import NextStepAutoreset
 from .callbacks import CurriculumCallbacks, add_curriculum, find_curriculum
 from .checkpoints import latest_checkpoint, save_checkpoint
+from .runner import NextStepAutoreset
 
 __all__ = [
     "CurriculumCallbacks",

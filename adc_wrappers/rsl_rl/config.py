@@ -7,7 +7,7 @@ from typing import Any
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.mirror import Mirror
 from adc_wrappers.training.ppo import PpoConfig
-from adc_wrappers.training.presets import PAPER_PPO
+from adc_wrappers.training.recipes import PAPER_PPO
 
 from .vec_env import OBSERVATION_GROUP, RslRlVecEnv
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from adc_wrappers.core.totals import EpisodeTotals
+from adc_wrappers.core.episode_totals import EpisodeTotals
 
 __all__ = ["sum_over_ranks"]
 

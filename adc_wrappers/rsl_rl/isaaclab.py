@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from adc_wrappers.training.presets import PAPER_PPO
+from adc_wrappers.training.recipes import PAPER_PPO
 
 from .config import runner_config
 

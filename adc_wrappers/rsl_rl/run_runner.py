@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from adc_wrappers.core.states import EnvState, EnvStateError
+from adc_wrappers.core.env_states import EnvState, EnvStateError
 from adc_wrappers.runs import CheckpointError, RunFolder
-from adc_wrappers.training.config import TrainConfig
-from adc_wrappers.training.progress import ProgressReporter
+from adc_wrappers.training.config import ProgressReporter, TrainConfig
 from adc_wrappers.training.resuming import (
     env_parts,
     load_random_states,

@@ -13,7 +13,7 @@ from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 
 from adc_wrappers.core.errors import CurriculumError
-from adc_wrappers.core.shared import CurriculumMethods
+from adc_wrappers.core.wrapper_methods import CurriculumMethods
 
 from .distributed import sum_over_ranks
 

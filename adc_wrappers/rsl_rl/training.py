@@ -11,12 +11,10 @@ import torch
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import Checkpoint, RunFolder, holding_folder
-from adc_wrappers.training.actions import wrap_actions
-from adc_wrappers.training.config import TrainConfig
-from adc_wrappers.training.origin import keep_settings
-from adc_wrappers.training.progress import ProgressReporter
+from adc_wrappers.training.config import ProgressReporter, TrainConfig
+from adc_wrappers.training.ppo import wrap_actions
 from adc_wrappers.training.resuming import seed_generators
-from adc_wrappers.training.trained import check_weights, read_tensors
+from adc_wrappers.training.trained import check_weights, keep_settings, read_tensors
 
 from .config import runner_config
 from .run_runner import RunRunner

@@ -12,8 +12,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
+from adc_wrappers.core.env_states import EnvState, part_of, put_array
 from adc_wrappers.core.errors import BackendError
-from adc_wrappers.core.states import EnvState, part_of, put_array
 
 __all__ = ["OBSERVATION_GROUP", "RslRlVecEnv"]
 

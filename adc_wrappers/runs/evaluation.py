@@ -19,8 +19,7 @@ from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumConfig
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.envs.task_env import TaskVectorEnv
 
-from .clips import Clip
-from .episode_log import EpisodeLog, EpisodeRow
+from .episode_log import Clip, EpisodeLog, EpisodeRow
 
 __all__ = ["EvaluationResult", "evaluate", "wilson_interval"]
 

@@ -1,8 +1,10 @@
-"""A run folder: everything that a training run reads and leaves behind."""
+"""A run folder: everything that a training run reads and leaves behind, and what of it may be removed."""
 
 from __future__ import annotations
 
+import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -10,16 +12,150 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from adc_wrappers.core.files import full_disk_explained, write_json
+from adc_wrappers.core.files import full_disk_explained, is_leftover, sync_folder, write_json
 from adc_wrappers.core.reading import read_object
 
 from .checkpoint import CheckpointStore
 from .errors import RunFolderError
-from .lock import FolderLock
+from .lock import LOCK_FILE, FolderLock
 from .metrics import MetricsFile
-from .ownership import check_removable, has_begun, mark, remove_run
 
-__all__ = ["RunFolder", "RunFolderError", "source_commit"]
+__all__ = [
+    "MARKER",
+    "RunFolder",
+    "RunFolderError",
+    "check_removable",
+    "entries_of_others",
+    "has_begun",
+    "is_run_folder",
+    "mark",
+    "remove_run",
+    "source_commit",
+]
+
+
+MARKER = ".adc-run.json"
+"""Says that a folder was made by this library; written before anything else."""
+
+_FORMAT, _VERSION = "adc-run", 1
+_FOLDERS = ("checkpoints", "plots", "tensorboard")
+_FILES = re.compile(
+    r"config\.json|command\.txt|versions\.json|metrics\.csv|model\.zip|policy\.onnx|film\.gif|job\.json|done\.json"
+    r"|eval(-[^/]+)?\.(json|csv)"
+    r"|checkpoints/step_\d+\.ckpt"
+    r"|plots/(curriculum|eval(-[^/]+)?)\.(png|csv)"
+    r"|tensorboard/events\.out\.tfevents\.[^/]+"
+)
+"""What training, evaluation, export and studies write into a run folder."""
+
+_PREPARATIONS = (LOCK_FILE, MARKER, "job.json")
+"""What is there before a run begins, or after one whose process died while it began."""
+
+_SHOWN = 12
+
+
+def mark(folder: Path) -> None:
+    """Say that a folder is a run's."""
+    write_json(folder / MARKER, {"format": _FORMAT, "version": _VERSION})
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether there is anything in a folder, beside what is there before a run begins."""
+    if not folder.exists():
+        return False
+    return any(entry.name not in _PREPARATIONS and not is_leftover(entry.name) for entry in folder.iterdir())
+
+
+def is_run_folder(folder: Path) -> bool:
+    """Whether this library made a folder: it is marked, or it is a run of a version that did not mark them yet.
+
+    Those are recognised by what only this library writes: its settings and its own version beside them.
+    """
+    marker = _json(folder / MARKER)
+    if marker.get("format") == _FORMAT:
+        return True
+    config, versions = _json(folder / "config.json"), _json(folder / "versions.json")
+    settings = all(isinstance(config.get(name), dict) for name in ("curriculum", "ppo", "settings"))
+    return settings and {"task", "backend", "seed"} <= config.keys() and "adc-wrappers" in versions
+
+
+def entries_of_others(folder: Path) -> list[str]:
+    """Return what is in a folder that this library did not write, relative to it; links are never its own."""
+    return sorted(
+        path.relative_to(folder).as_posix() + ("/" if path.is_dir() and not path.is_symlink() else "")
+        for path in _walk(folder)
+        if not _is_own(path, folder)
+    )
+
+
+def remove_run(folder: Path) -> None:
+    """Remove a run's files, if everything in the folder is a run's; the folder stays, and stays marked.
+
+    Raises:
+        RunFolderError: As :func:`check_removable`; nothing is removed.
+    """
+    check_removable(folder)
+    mark(folder)  # a removal that is cut off can go on
+    kept = (folder / LOCK_FILE, folder / MARKER)
+    for path in sorted(_walk(folder), key=lambda path: len(path.parts), reverse=True):
+        if path.is_dir():
+            path.rmdir()
+        elif path not in kept:
+            path.unlink(missing_ok=True)
+    sync_folder(folder)
+
+
+def check_removable(folder: Path) -> None:
+    """Refuse a folder that is not a run's, or not only.
+
+    Raises:
+        RunFolderError: The folder is not marked, or holds something else; says what.
+    """
+    if not is_run_folder(folder):
+        found = _listed(sorted(path.name for path in folder.iterdir()))
+        raise RunFolderError(
+            f"{folder} is not a run folder that this library made (there is no {MARKER}, nor the settings and versions "
+            f"of an older run), so it is not overwritten. It holds: {found}. Choose another folder (--out), or remove "
+            "it yourself."
+        )
+    foreign = entries_of_others(folder)
+    if foreign:
+        raise RunFolderError(
+            f"{folder} is a run folder, but holds what this library did not write: {_listed(foreign)}. Nothing was "
+            "removed: move that away, or choose another folder (--out)."
+        )
+
+
+def _walk(folder: Path) -> list[Path]:
+    """Return everything below a folder; links are not followed."""
+    return [
+        Path(root) / name for root, folders, files in os.walk(folder, followlinks=False) for name in (*folders, *files)
+    ]
+
+
+def _is_own(path: Path, folder: Path) -> bool:
+    name = path.relative_to(folder).as_posix()
+    if path.is_symlink():
+        return False
+    if path.is_dir():
+        return name in _FOLDERS
+    if name in (LOCK_FILE, MARKER) or _FILES.fullmatch(name):
+        return True
+    return is_leftover(path.name) and (path.parent == folder or path.parent.name in _FOLDERS)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; nothing where there is none that can be read."""
+    try:
+        return read_object(path, RunFolderError)
+    except RunFolderError:
+        return {}
+
 
 _PACKAGES = ("adc-wrappers", "gymnasium", "numpy", "torch", "stable-baselines3", "pybullet", "mujoco")
 

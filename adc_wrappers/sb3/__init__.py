@@ -7,8 +7,13 @@ try:
 except ImportError as error:
     raise MissingExtraError("stable-baselines3", "sb3", "adc_wrappers.sb3") from error
 
-from .callbacks import CurriculumCallback, CurriculumCheckpointCallback, TargetGainsEvalCallback
-from .schedules import KLAdaptiveCallback, KLAdaptiveLearningRate
+from .callbacks import (
+    CurriculumCallback,
+    CurriculumCheckpointCallback,
+    KLAdaptiveCallback,
+    KLAdaptiveLearningRate,
+    TargetGainsEvalCallback,
+)
 from .vec_env import ActuatorCurriculumVecEnv, find_curriculum
 from .vector_adapter import VectorEnvAdapter
 

@@ -13,9 +13,9 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
-from adc_wrappers.core.states import EnvState, EnvStateError, part_of, put_array
+from adc_wrappers.core.env_states import EnvState, EnvStateError, part_of, put_array
 from adc_wrappers.runs import Checkpoint, CheckpointError, RunFolder
-from adc_wrappers.training.progress import ProgressReporter
+from adc_wrappers.training.config import ProgressReporter
 from adc_wrappers.training.resuming import (
     env_parts,
     load_random_states,
@@ -28,7 +28,7 @@ from adc_wrappers.training.resuming import (
 )
 from adc_wrappers.training.trained import check_weights, read_tensors, tensor_bytes
 
-from .schedules import KLAdaptiveLearningRate
+from .callbacks import KLAdaptiveLearningRate
 from .vec_env import find_curriculum
 
 __all__ = ["RunCallback", "load_parameters", "restore"]

@@ -18,17 +18,13 @@ from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumError
 from adc_wrappers.core.files import whole_file
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import Checkpoint, RunFolder, holding_folder
-from adc_wrappers.training.actions import ActionConfig, wrap_actions
-from adc_wrappers.training.config import TrainConfig
-from adc_wrappers.training.origin import keep_settings
-from adc_wrappers.training.ppo import PpoConfig
-from adc_wrappers.training.progress import ProgressReporter
+from adc_wrappers.training.config import ProgressReporter, TrainConfig
+from adc_wrappers.training.ppo import ActionConfig, PpoConfig, wrap_actions
+from adc_wrappers.training.trained import keep_settings
 
-from .actions import ActionVecEnv
-from .callbacks import CurriculumCallback
+from .callbacks import CurriculumCallback, KLAdaptiveCallback, KLAdaptiveLearningRate
 from .run_callback import RunCallback, load_parameters, restore
-from .schedules import KLAdaptiveCallback, KLAdaptiveLearningRate
-from .vec_env import ActuatorCurriculumVecEnv, find_curriculum
+from .vec_env import ActionVecEnv, ActuatorCurriculumVecEnv, find_curriculum
 from .vector_adapter import VectorEnvAdapter
 
 __all__ = ["load_module", "train"]

@@ -1,8 +1,9 @@
-"""The curriculum around a Stable-Baselines3 ``VecEnv``."""
+"""The curriculum, and the paper's two action ablations, around a Stable-Baselines3 ``VecEnv``."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from adc_wrappers.core import ActuatorCurriculum, BackendError, CurriculumConfig, CurriculumError, Gains
+from adc_wrappers.core.action_wrappers import ActionNoise, ActionScaler
+from adc_wrappers.core.backend_access import ChildPorts
 from adc_wrappers.core.controller import ApplyAt, CurriculumController
 from adc_wrappers.core.counters import ArrayCounter
+from adc_wrappers.core.env_states import EnvStateError
 from adc_wrappers.core.files import write_atomically
-from adc_wrappers.core.port import ChildPorts
 from adc_wrappers.core.reading import read_json
-from adc_wrappers.core.shared import CurriculumMethods, check_iteration_steps
-from adc_wrappers.core.states import EnvStateError
+from adc_wrappers.core.wrapper_methods import CurriculumMethods, check_iteration_steps
+from adc_wrappers.training.ppo import ActionConfig
 
-__all__ = ["ActuatorCurriculumVecEnv", "find_curriculum"]
+__all__ = ["ActionVecEnv", "ActuatorCurriculumVecEnv", "find_curriculum"]
 
 
 class _VecEnvBackend(ChildPorts):
@@ -192,3 +195,37 @@ def find_curriculum(venv: Any) -> CurriculumMethods:
         f"{type(venv).__name__} has no curriculum inside. Wrap the VecEnv with "
         "adc_wrappers.sb3.ActuatorCurriculumVecEnv before giving it to the algorithm."
     )
+
+
+class ActionVecEnv(VecEnvWrapper):
+    """Adds noise to actions and scales them, as an :class:`~adc_wrappers.training.ppo.ActionConfig` says.
+
+    Args:
+        venv: The env with the curriculum.
+        config: What is done to actions.
+        seed: Seed of the noise.
+    """
+
+    venv: ActuatorCurriculumVecEnv
+
+    def __init__(self, venv: ActuatorCurriculumVecEnv, config: ActionConfig, seed: int) -> None:
+        super().__init__(venv)
+        self._parts: list[Callable[[Any], Any]] = []
+        if config.noise_std > 0.0:
+            self._parts.append(ActionNoise(venv, config.noise_std, 0.0, seed))
+        if config.constant_torque:
+            self._parts.append(ActionScaler(venv))
+
+    def reset(self) -> VecEnvObs:
+        """Reset all envs."""
+        return self.venv.reset()
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Start a step with what has become of the actions."""
+        for part in self._parts:
+            actions = part(actions)
+        self.venv.step_async(actions)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Finish the step."""
+        return self.venv.step_wait()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .errors import PracticeRobotError
-from .fault_table import FAULTS
+from .faults import FAULTS
 from .launcher import PracticeRobot
-from .settings import PracticeSettings
+from .settings import PracticeRobotError, PracticeSettings
 
 __all__ = ["FAULTS", "PracticeRobot", "PracticeRobotError", "PracticeSettings"]

@@ -16,9 +16,44 @@ import numpy as np
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 
+from .clock import SECOND
+from .robot import SimulatedSpot
 from .settings import PracticeSettings
 
-__all__ = ["main"]
+__all__ = ["describe", "main"]
+
+
+def describe(robot: SimulatedSpot) -> dict[str, Any]:
+    """Return the truth about the robot, without noise, as plain numbers and words."""
+    reading = robot.physics.reading
+    leases = {} if robot.leases.owner is None else {"body": robot.leases.owner}
+    return {
+        "motors": robot.motors.value.lower(),
+        "mode": robot.mode.value,
+        "settled": robot.settled,
+        "leases": leases,
+        "streams": {"state": len(robot.link.subscribers), "command": int(robot.joint_mode.streaming)},
+        "estop": robot.estops.level.name.lower(),
+        "behavior_faults": [fault.cause for fault in robot.faults],
+        "battery": robot.battery,
+        "motor_temperatures": dict(robot.condition.motor_temperatures),
+        "battery_temperature": robot.condition.battery_temperature,
+        "warnings": list(robot.condition.warnings),
+        "licensed": robot.licensed,
+        "joints": 19 if robot.arm else 12,
+        "time": robot.elapsed / SECOND,
+        "clock": robot.clock.now() / SECOND,
+        "last_command_key": robot.joint_mode.last_key,
+        "base_position": reading.base_position.tolist(),
+        "base_quaternion": reading.base_quaternion.tolist(),
+        "base_velocity": reading.base_velocity.tolist(),
+        "joint_positions": reading.positions.tolist(),
+        "joint_velocities": reading.velocities.tolist(),
+        "joint_torques": reading.torques.tolist(),
+        "body_touches_ground": reading.body_touches,
+        "feet_on_ground": [bool(foot) for foot in reading.feet],
+    }
+
 
 _SWITCH = 0.0005  # seconds after which threads make way: commands must not wait for the physics
 
@@ -31,7 +66,7 @@ class ControlChannel:
     """
 
     def __init__(self, server: Any) -> None:
-        from .film import Film
+        from .showing import Film
 
         self._server = server
         self._film = Film(server.robot)
@@ -59,7 +94,6 @@ class ControlChannel:
             self._server.robot.place(RobotStart(*(np.array(part, dtype=np.float64) for part in start)))
 
     def _status(self) -> dict[str, Any]:
-        from .status import describe
 
         with self._server.robot.lock:
             return describe(self._server.robot)
@@ -110,7 +144,7 @@ def main() -> int:
 
 def _keep_mujoco_quiet() -> None:
     """Let no broken simulation write to the terminal or leave a log file: the robot reports a fault instead."""
-    from adc_wrappers.backends.mujoco_robot.engine import mujoco
+    from adc_wrappers.backends.mujoco.engine import mujoco
 
     silent = mujoco.MjLogConfig.get()
     silent.logto_console = silent.logto_file = False

@@ -1,16 +1,52 @@
-"""How warm the practice robot is, what it warns of, and what it does not tell."""
+"""Words for what the robot is doing, how warm it is and what it warns of, and what it has been doing."""
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from adc_wrappers.backends.spot_model import JOINT_NAMES
 
-from .estops import StopLevel
+from .authority import StopLevel
+from .clock import SECOND
 from .wire import robot_state_pb2
 
-__all__ = ["Condition"]
+if TYPE_CHECKING:
+    from .robot import SimulatedSpot
+
+__all__ = ["BehaviorFault", "Condition", "History", "Mode", "Motors"]
+
+
+class Motors(Enum):
+    """Motor power; the values end the names of ``MotorPowerState``."""
+
+    OFF = "OFF"
+    POWERING_ON = "POWERING_ON"
+    ON = "ON"
+
+
+class Mode(Enum):
+    """What the robot is doing."""
+
+    OFF = "off"
+    SIT = "sit"
+    STAND = "stand"
+    JOINT = "joint"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True)
+class BehaviorFault:
+    """Something that must be cleared before the robot moves again."""
+
+    number: int
+    cause: str
+    """``unknown``, ``fall``, ``hardware`` or ``lease_timeout``."""
+    stamp: int
+
 
 _MOTORS = 35.0
 _BATTERY = 30.0
@@ -54,3 +90,35 @@ class Condition:
             state.system_fault_state.faults.add(
                 name=name, severity=kinds.SystemFault.SEVERITY_WARN, error_message="injected", onset_timestamp=time
             )
+
+
+_KEPT = 400
+
+
+class History:
+    """Remembers when mode, motors, rest or the owner of the lease changed; the oldest changes are forgotten."""
+
+    def __init__(self) -> None:
+        self._changes: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self._last: tuple[Any, ...] = ()
+
+    def note(self, robot: SimulatedSpot) -> None:
+        """Look at the robot; only what has changed is remembered."""
+        now = (robot.mode, robot.motors, robot.settled, robot.leases.owner)
+        if now == self._last:
+            return
+        self._last = now
+        self._changes.append(
+            {
+                "time": robot.elapsed / SECOND,
+                "wall": time.monotonic(),
+                "mode": robot.mode.value,
+                "motors": robot.motors.value.lower(),
+                "settled": robot.settled,
+                "lease": robot.leases.owner,
+            }
+        )
+
+    def changes(self) -> list[dict[str, Any]]:
+        """Return them, oldest first: seconds of simulation (``time``) and of this computer's clock (``wall``)."""
+        return list(self._changes)

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.spot.proof import make_key, write_key
 
-from .errors import PracticeRobotError
-from .fault_table import check_fault
-from .settings import PracticeSettings
+from .faults import check_fault
+from .settings import PracticeRobotError, PracticeSettings
 
 __all__ = ["PASSWORD_VARIABLE", "PracticeRobot"]
 

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from .clock import SECOND, WallClock
+from .condition import Mode
 from .faults import FaultInjector
-from .modes import Mode
 from .readings import Reading, between
 from .robot import SimulatedSpot
 

@@ -10,18 +10,13 @@ import numpy as np
 
 from adc_wrappers.backends.base import RobotStart
 
-from .accounts import Accounts
+from .authority import Accounts, EstopBoard, LeaseBook, StopLevel
 from .clock import SECOND, RobotClock, SimulatedClock, WallClock
-from .condition import Condition
-from .estops import EstopBoard, StopLevel
-from .history import History
+from .condition import BehaviorFault, Condition, History, Mode, Motors
 from .joint_mode import JointMode
-from .leases import LeaseBook
-from .link import StateLink
-from .modes import BehaviorFault, Mode, Motors
 from .motion import ARM_POSE, SIT_POSE, STAND_POSE, JointControl, Limp, Motion, Move
 from .physics import PHYSICS_STEP, SpotPhysics
-from .readings import Reading
+from .readings import Reading, StateLink
 from .settings import PracticeSettings
 
 __all__ = ["SimulatedSpot"]

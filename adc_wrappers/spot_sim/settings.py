@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-from adc_wrappers.core.errors import did_you_mean
+from adc_wrappers.core.errors import BackendError, did_you_mean
 
-from .errors import PracticeRobotError
+__all__ = ["CLOCKS", "MAX_DELAY", "PracticeRobotError", "PracticeSettings"]
 
-__all__ = ["CLOCKS", "MAX_DELAY", "PracticeSettings"]
+
+class PracticeRobotError(BackendError):
+    """A practice robot that could not be started, was asked for something it cannot do, or has ended."""
+
 
 CLOCKS = ("lockstep", "realtime")
 MAX_DELAY = 4

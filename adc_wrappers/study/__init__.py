@@ -1,10 +1,9 @@
 """Studies: conditions that differ from ADC in one thing, many seeds, statistics, a report."""
 
-from .conditions import CONDITIONS, Condition, find_condition, load_condition, select_conditions
-from .engines import Engine, LocalEngine
+from .conditions import CONDITIONS, RULES, Condition, RobotFacts, find_condition, load_condition, select_conditions
+from .executors import Engine, LocalEngine
 from .job import Job, JobResult, is_finished, run_job
 from .plan import Plan, read_study, run_path
-from .rules import RULES, RobotFacts
 
 __all__ = [
     "CONDITIONS",

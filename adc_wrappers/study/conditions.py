@@ -1,23 +1,112 @@
-"""Conditions of a study: files that say in what a training differs from ADC."""
+"""Conditions of a study: files that say in what a training differs from ADC, and what depends on the robot."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from adc_wrappers.core import CurriculumConfig, CurriculumError
 from adc_wrappers.core.errors import MissingExtraError, did_you_mean
 from adc_wrappers.core.reading import check_fields, read_text, tree_problem
+from adc_wrappers.envs.registry import find_task, make_env
 from adc_wrappers.training import ActionConfig, TrainConfig
 
-from .rules import RULES, RobotFacts
+__all__ = [
+    "BY_NAME",
+    "CONDITIONS",
+    "RULES",
+    "Condition",
+    "PaperRow",
+    "RobotFacts",
+    "find_condition",
+    "load_condition",
+    "select_conditions",
+]
 
-__all__ = ["BY_NAME", "CONDITIONS", "Condition", "PaperRow", "find_condition", "load_condition", "select_conditions"]
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RobotFacts:
+    """What rules may need to know of the robot."""
+
+    joint_names: tuple[str, ...]
+    """Its joints."""
+
+    inertia: NDArray[np.float64]
+    """Effective inertia per joint."""
+
+    action_scale: float
+    """α."""
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> RobotFacts:
+        """Ask the task."""
+        env = make_env(config.task, backend=config.backend, num_envs=1, **config.settings)
+        try:
+            backend = env.task.backend
+            return cls(
+                joint_names=tuple(backend.joint_names),
+                inertia=np.asarray(backend.effective_inertia(), dtype=np.float64),
+                action_scale=float(env.task.deployment().action_scale[0]),
+            )
+        finally:
+            env.close()
+
+
+def _start_stiffness(config: TrainConfig, facts: RobotFacts, value: Any) -> TrainConfig:
+    """Start where the curriculum ends: its progress moves, K does not."""
+    if value != "target":
+        raise CurriculumError(f"rules.start_stiffness: expected 'target', got {value!r}.")
+    curriculum = dataclasses.replace(config.curriculum, start_stiffness=config.curriculum.target_stiffness)
+    return dataclasses.replace(config, curriculum=curriculum)
+
+
+def _action_scale(config: TrainConfig, facts: RobotFacts, value: Any) -> TrainConfig:
+    """Multiply α by a number, or by K_0/K_*."""
+    start, target = config.curriculum.start_stiffness, config.curriculum.target_stiffness
+    if value == "K0/K*":
+        if not (isinstance(start, float) and isinstance(target, float)):
+            raise CurriculumError("rules.action_scale 'K0/K*' needs one K_0 and one K_* for all joints.")
+        factor = start / target
+    elif isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < np.inf:
+        factor = float(value)
+    else:
+        raise CurriculumError(f"rules.action_scale: expected 'K0/K*' or a positive factor, got {value!r}.")
+    name = find_task(config.task).action_scale
+    return dataclasses.replace(config, settings={**config.settings, name: facts.action_scale * factor})
+
+
+def _windows(config: TrainConfig, facts: RobotFacts, value: Any) -> TrainConfig:
+    """Let joints soften one after another, light ones first."""
+    if value != "inertia":
+        raise CurriculumError(f"rules.windows: expected 'inertia', got {value!r}.")
+    size = np.log(facts.inertia)
+    span = float(np.ptp(size))
+    if span == 0.0:
+        raise CurriculumError("rules.windows 'inertia': all joints have the same effective inertia, so none is first.")
+    begin = 0.5 * (size - size.min()) / span
+    curriculum = dataclasses.replace(
+        config.curriculum,
+        progress_begin=dict(zip(facts.joint_names, begin.round(6).tolist(), strict=True)),
+        progress_end=dict(zip(facts.joint_names, (0.5 + begin).round(6).tolist(), strict=True)),
+    )
+    return dataclasses.replace(config, curriculum=curriculum)
+
+
+RULES: dict[str, Callable[[TrainConfig, RobotFacts, Any], TrainConfig]] = {
+    "start_stiffness": _start_stiffness,
+    "action_scale": _action_scale,
+    "windows": _windows,
+}
+"""Rules by name; add one here to let condition files ask for it."""
+
 
 CONDITIONS = (
     "train_at_target",
@@ -94,7 +183,7 @@ class Condition:
     """What happens to actions in training."""
 
     rules: Mapping[str, Any] = field(default_factory=dict)
-    """What depends on the robot, by the name of a rule in :mod:`~adc_wrappers.study.rules`."""
+    """What depends on the robot, by the name of a rule in :mod:`~adc_wrappers.study.conditions`."""
 
     paper: PaperRow | None = None
     """The paper's numbers."""

@@ -1,4 +1,4 @@
-"""A study's pictures for documents; the page draws its own."""
+"""A study's pictures and films, in colours that the page shares."""
 
 from __future__ import annotations
 
@@ -11,13 +11,41 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.files import whole_file
+from adc_wrappers.envs.registry import make_env
+from adc_wrappers.runs import RunFolder
+from adc_wrappers.runs.recording import record_episode
+from adc_wrappers.training import load_trained
+from adc_wrappers.training.evaluating import pin_and_check
 
 from .analysis import CURVES, ConditionNumbers, curves_of, profiles
-from .colours import condition_colours, mode_colours
-from .results import METRICS, StudyResults
-from .texts import conditions_shown
+from .markdown import conditions_shown
+from .results import METRICS, RunRecord, StudyResults
 
-__all__ = ["draw_figures"]
+__all__ = ["FILM", "condition_colours", "draw_figures", "film_of", "mode_colours", "record_films"]
+
+
+_PALETTE = (
+    "#7f7f7f", "#a0522d", "#2ca02c", "#17a2b8", "#bcbd22", "#d62728",
+    "#9467bd", "#e377c2", "#ff7f0e", "#1f77b4", "#0b3c6f",
+)  # fmt: skip
+_MODES = ("#9a6324", "#e6a23c", "#c0392b", "#7d3c98", "#5d6d7e", "#b7950b", "#34495e", "#d98880", "#839192")
+_SUCCESS = "#2e8b57"
+
+
+def condition_colours(names: Sequence[str]) -> dict[str, str]:
+    """Return a colour for every condition; those of this library always have the same."""
+    from .conditions import CONDITIONS
+
+    own = [name for name in names if name not in CONDITIONS]
+    places = {name: CONDITIONS.index(name) if name in CONDITIONS else own.index(name) for name in names}
+    return {name: _PALETTE[place % len(_PALETTE)] for name, place in places.items()}
+
+
+def mode_colours(modes: Sequence[str]) -> dict[str, str]:
+    """Return a colour for every way in which an episode may end."""
+    failures = [mode for mode in modes if mode != "success"]
+    colours = {mode: _MODES[i % len(_MODES)] for i, mode in enumerate(failures)}
+    return {mode: colours.get(mode, _SUCCESS) for mode in modes}
 
 
 def draw_figures(results: StudyResults, numbers: Sequence[ConditionNumbers], out: Path, *, seed: int = 0) -> list[Path]:
@@ -134,3 +162,43 @@ def _profiles(plt: Any, results: StudyResults, colours: dict[str, str], seed: in
 def _plain(title: str) -> str:
     """Keep matplotlib from reading a title as mathematics."""
     return title.replace("$", r"\$")
+
+
+FILM = "film.gif"
+FILM_SEED = 20_000
+"""Seed of the start state."""
+
+
+def record_films(results: StudyResults, *, seconds: float = 4.0, width: int = 180, fps: float = 10.0) -> list[Path]:
+    """Film the first finished run of every condition; a film that is newer than its evaluation is kept."""
+    films = []
+    for condition in results.conditions:
+        run = _first(results, condition.name)
+        if run is None:
+            continue
+        path = run.path / FILM
+        if not path.exists() or path.stat().st_mtime < (run.path / "eval.json").stat().st_mtime:
+            _record(run, path, seconds, width, fps)
+        films.append(path)
+    return films
+
+
+def film_of(results: StudyResults, condition: str) -> tuple[RunRecord, Path] | None:
+    """Return the run that was filmed and its film, if there is one."""
+    run = _first(results, condition)
+    return None if run is None or not (run.path / FILM).exists() else (run, run.path / FILM)
+
+
+def _first(results: StudyResults, condition: str) -> RunRecord | None:
+    return next(iter(results.of(condition)), None)
+
+
+def _record(run: RunRecord, path: Path, seconds: float, width: int, fps: float) -> None:
+    policy = load_trained(RunFolder.open(run.path))
+    config = policy.config
+    env = make_env(config.task, backend=config.backend, render_mode="rgb_array", **config.settings)
+    try:
+        pin_and_check(policy, env)
+        record_episode(policy, env, config.curriculum, path, seed=FILM_SEED, max_seconds=seconds, width=width, fps=fps)
+    finally:
+        env.close()

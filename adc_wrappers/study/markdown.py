@@ -1,15 +1,164 @@
-"""A study's report as Markdown."""
+"""A study's report in words: tables, the head, commands, as Markdown and for the page."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from .analysis import ConditionNumbers
+from .analysis import REFERENCE, ConditionNumbers
+from .conditions import Condition
 from .results import METRICS, StudyResults
-from .texts import Table, conditions_shown, headline, how_to_repeat, is_ours, study_tables
+from .statistics import Estimate
 
-__all__ = ["markdown_report"]
+__all__ = ["Cell", "Table", "headline", "how_to_repeat", "markdown_report", "study_tables"]
+
+
+_TITLES = {1: "Table 1 of the paper (ablation study) and ours", 2: "Table 2 of the paper (appendix) and ours"}
+HANDSTAND = "spot-handstand"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: what is shown, and the number that it is sorted by."""
+
+    text: str
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of conditions."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    """Name of the condition, and its cells."""
+
+
+def headline(results: StudyResults) -> str:
+    """Return what was done, in a sentence or two."""
+    config, sizes = results.config(), results.sizes()
+    finished = sum(run.state == "finished" for run in results.runs)
+    seconds = [run.seconds for run in results.runs if run.seconds is not None]
+    steps = " or ".join(f"{value:,}" for value in sizes["steps"])
+    episodes = " or ".join(str(value) for value in sizes["episodes"])
+    commits = sorted({commit for run in results.runs if (commit := run.commit()) is not None})
+    text = (
+        f"{finished} finished runs of {len(results.conditions)} conditions on {config['task']} ({config['backend']}): "
+        f"{steps} env steps each, then {episodes} episodes at exactly the target stiffness"
+    )
+    if seconds:
+        text += f"; {sum(seconds) / 3600:.1f} h of run time in all"
+    if commits:
+        text += f"; commit {', '.join(commits)}"
+    return text + "."
+
+
+def study_tables(results: StudyResults, numbers: Sequence[ConditionNumbers]) -> list[Table]:
+    """Return the paper's two tables beside ours, our own conditions, and the estimates."""
+    tables = [
+        _beside_paper(results, rows, title)
+        for number, title in _TITLES.items()
+        if (rows := [row for row in numbers if row.condition.paper and number in row.condition.paper.tables])
+    ]
+    tables = [_with_ours_last(table) for table in tables]
+    others = [row for row in numbers if row.condition.paper is None]
+    if others:
+        tables.append(_beside_paper(results, others, "Conditions that are not in the paper"))
+    return [*tables, _estimates(numbers)]
+
+
+def conditions_shown(results: StudyResults) -> list[Condition]:
+    """Return the conditions with a finished run."""
+    return [condition for condition in results.conditions if results.of(condition.name)]
+
+
+def how_to_repeat(results: StudyResults) -> list[str]:
+    """Return the commands that made the runs."""
+    if results.study is not None:
+        return [
+            f"{_as_typed(entry['command'])}  # {entry['started']} UTC, commit {entry['commit']}"
+            for entry in results.study["commands"]
+        ]
+    return [_as_typed(line) for run in results.runs for line in run.command()]
+
+
+def _as_typed(command: str) -> str:
+    """Return a command that was given as ``python -m adc_wrappers.cli`` in its short form."""
+    return re.sub(r"^__main__\.py ", "adc ", command)
+
+
+def _beside_paper(results: StudyResults, rows: Sequence[ConditionNumbers], title: str) -> Table:
+    measured = any(row.condition.paper is not None for row in rows)
+    head = ["condition", "runs"]
+    head += ["paper: length", "paper: reward"] if measured else []
+    head += [f"ours: {metric.label}" for metric in METRICS]
+    title += _difference(results.config()) if measured else ""
+    body = []
+    for row in rows:
+        paper = row.condition.paper
+        cells = [Cell(row.condition.title), _runs(row)]
+        if measured and paper is not None:
+            cells += [_spread(paper.length, "{:.0f}"), _spread(paper.reward, "{:g}")]
+        for metric in METRICS:
+            mean, std = row.mean[metric.name]
+            cells.append(Cell(f"{metric.format(mean)} ± {metric.format(std)}", mean))
+        body.append((row.condition.name, tuple(cells)))
+    return Table(title, tuple(head), tuple(body))
+
+
+def _difference(config: dict[str, Any]) -> str:
+    """Say in what our numbers are of something else than the paper's."""
+    if config["task"] != HANDSTAND:
+        return f" (the paper's numbers are of the handstand, ours of {config['task']})"
+    settings = config.get("settings", {})
+    preset = settings.get("preset", "paper")
+    if preset != "paper" or settings.get("weights"):
+        return f" (returns do not compare: ours are of the reward preset {preset!r}, not of the paper's reward)"
+    return ""
+
+
+def _with_ours_last(table: Table) -> Table:
+    """Return the rows in the paper's order."""
+    return Table(table.title, table.head, tuple(sorted(table.rows, key=lambda row: is_ours(row[0]))))
+
+
+def _estimates(numbers: Sequence[ConditionNumbers]) -> Table:
+    head = ["condition", "runs"]
+    for metric in METRICS:
+        head += [f"IQM {metric.label} (95 %)", "P(ADC better)"]
+    body = []
+    for row in numbers:
+        cells = [Cell(row.condition.title), _runs(row)]
+        for metric in METRICS:
+            iqm, beaten = row.iqm[metric.name], row.beaten.get(metric.name)
+            interval = f"{metric.format(iqm.low)} to {metric.format(iqm.high)}"
+            cells.append(Cell(f"{metric.format(iqm.value)} ({interval})", float(iqm.value)))
+            cells.append(Cell("–") if beaten is None else _probability(beaten))
+        body.append((row.condition.name, tuple(cells)))
+    title = "Interquartile means with 95 % bootstrap intervals, and how likely a run of ADC beats one of the condition"
+    return Table(title, tuple(head), tuple(body))
+
+
+def _probability(estimate: Estimate) -> Cell:
+    return Cell(f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})", float(estimate.value))
+
+
+def _spread(pair: tuple[float, float], form: str) -> Cell:
+    return Cell(f"{form.format(pair[0])} ± {form.format(pair[1])}", pair[0])
+
+
+def _runs(row: ConditionNumbers) -> Cell:
+    missing = [f"{row.failed} failed"] if row.failed else []
+    missing += [f"{row.unfinished} unfinished"] if row.unfinished else []
+    return Cell(f"{row.runs}" + (f" ({', '.join(missing)})" if missing else ""), row.runs)
+
+
+def is_ours(condition: str) -> bool:
+    """Whether a row is the method itself, for emphasis."""
+    return condition == REFERENCE
 
 
 def markdown_report(
@@ -25,7 +174,7 @@ def markdown_report(
     ]
     parts += [f"![{name}]({name})" for name in pictures]
     parts += ["## How episodes ended", _modes(numbers)]
-    parts += ["## Conditions", _conditions(results), "## Every run", _runs(results)]
+    parts += ["## Conditions", _conditions(results), "## Every run", _run_list(results)]
     failed = [run for run in results.runs if run.state == "failed"]
     if failed:
         lines = [f"- {_plain(run.condition)}, seed {run.seed}: {_code(_last_line(run.error))}" for run in failed]
@@ -90,7 +239,7 @@ def _conditions(results: StudyResults) -> str:
     return "\n".join(lines)
 
 
-def _runs(results: StudyResults) -> str:
+def _run_list(results: StudyResults) -> str:
     rows = []
     for run in results.runs:
         scores = [metric.format(run.score(metric)) if run.summary else "" for metric in METRICS]

@@ -17,9 +17,8 @@ from adc_wrappers.runs import RunFolderError
 from adc_wrappers.runs.folder import source_commit
 from adc_wrappers.training import TrainConfig
 
-from .conditions import Condition, PaperRow
+from .conditions import Condition, PaperRow, RobotFacts
 from .job import Job, stored_config
-from .rules import RobotFacts
 
 __all__ = ["STUDY_FILE", "Plan", "read_study", "run_path"]
 

@@ -1,20 +1,252 @@
-"""Writes a study's report: page, Markdown, CSV, pictures, arrays."""
+"""A study's report: one HTML page that needs nothing else, and everything written beside it."""
 
 from __future__ import annotations
 
+import base64
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from adc_wrappers.core.files import write_atomically
 
-from .analysis import analyse
-from .figures import draw_figures
-from .films import record_films
-from .markdown import markdown_report
-from .page import html_page
-from .results import StudyResults, read_results
-from .tables import write_tables
+from .analysis import CURVES, ConditionNumbers, analyse, curves_of, profiles, write_tables
+from .figures import FILM_SEED, condition_colours, draw_figures, film_of, mode_colours, record_films
+from .markdown import Cell, Table, conditions_shown, headline, how_to_repeat, is_ours, markdown_report, study_tables
+from .results import METRICS, StudyResults, read_results
 
-__all__ = ["write_report"]
+__all__ = ["html_page", "write_report"]
+
+
+def html_page(results: StudyResults, numbers: Sequence[ConditionNumbers], *, seed: int = 0) -> str:
+    """Return the page: style, script, numbers and films are inside it."""
+    colours = condition_colours([condition.name for condition in results.conditions])
+    curves = _curve_charts(results, colours, seed)
+    estimates = _estimate_charts(numbers, colours)
+    shares = _profile_charts(results, colours, seed)
+    modes = _mode_chart(numbers)
+    tables = study_tables(results, numbers)
+    notes = "".join(f"<p>{_prose(part)}</p>" for part in results.notes.split("\n\n") if part.strip())
+    body = [
+        f"<p>{_escape(headline(results))}</p>",
+        _section("What it says", notes) if notes else "",
+        '<div class="legend" role="group" aria-label="conditions: press to hide or show"></div>',
+        _section("The paper's tables and ours", *(_table(table) for table in tables[:-1]), _MEANING),
+        _section("How sure we are", _table(tables[-1]), _figures(estimates), _STATISTICS.format(seed=seed)),
+        _section("Training", _CURVES_TEXT, _figures(curves, zoom=True)),
+        _section("Performance profiles", "<p>Share of runs that score above a threshold.</p>", _figures(shares, True)),
+        _section("How episodes ended", _figures([modes])),
+        _films(results),
+        _section("Conditions", _conditions(results)),
+        _section("Every run", _runs(results)),
+        _section("Commands", f"<pre>{_escape(chr(10).join(how_to_repeat(results)))}</pre>"),
+    ]
+    shown = [{"name": c.name, "title": c.title, "colour": colours[c.name]} for c in conditions_shown(results)]
+    data = {"conditions": shown, "charts": [*estimates, *curves, *shares, modes]}
+    return _fill(
+        "page.html",
+        title=_escape(f"Study: {results.config()['task']}"),
+        style=_asset("page.css"),
+        script=_asset("page.js"),
+        body="\n".join(part for part in body if part),
+        data=_script_json(data),
+    )
+
+
+_MEANING = '<p class="soft">Mean ± standard deviation over runs (n − 1). Press a column\'s name to sort by it.</p>'
+_STATISTICS = (
+    '<p class="soft">IQM: the mean of the middle half of the runs. Intervals: 95 %, percentiles of 2000 resamplings '
+    "of the runs, seed {seed}. With ten runs they cover the truth a little less often than they say. Failed and "
+    "unfinished runs are in no number.</p>"
+)
+_CURVES_TEXT = (
+    '<p class="soft">Interquartile mean over seeds with pointwise 95 % intervals, smoothed over a sixtieth of the '
+    "training. Drag over a plot to zoom, press twice for the whole range.</p>"
+)
+
+
+def _escape(text: str) -> str:
+    return html.escape(text, quote=True)
+
+
+def _prose(text: str) -> str:
+    """Escape a paragraph, with K_* and K_0 as they are printed, and Markdown's bold and code."""
+    plain = re.sub(r"\b([Kα])_([*0])", r"\1<sub>\2</sub>", _escape(text))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", plain))
+
+
+def _asset(name: str) -> str:
+    return (resources.files("adc_wrappers.study") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _fill(template: str, **parts: str) -> str:
+    """Return the template with its marks replaced, in one pass: what is put in is not looked at again."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _asset(template))
+
+
+def _script_json(data: Any) -> str:
+    """Return JSON that stays inside its script element, whatever texts are in it: no ``<``, ``>`` or ``&``."""
+    text = json.dumps(data, separators=(",", ":"))
+    return re.sub(r"[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _section(title: str, *parts: str) -> str:
+    return f"<section><h2>{_escape(title)}</h2>{''.join(parts)}</section>"
+
+
+def _numbers(values: Any) -> list[float | None]:
+    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in np.asarray(values)]
+
+
+def _series(name: str, title: str, colour: str, x: Any, found: Any) -> dict[str, Any]:
+    rows = {"x": x, "y": found.value, "low": found.low, "high": found.high}
+    return {
+        "condition": name,
+        "title": title,
+        "colour": colour,
+        **{key: _numbers(values) for key, values in rows.items()},
+    }
+
+
+def _curve_charts(results: StudyResults, colours: dict[str, str], seed: int) -> list[dict[str, Any]]:
+    charts = []
+    for column, label in CURVES:
+        series = [
+            _series(condition.name, condition.title, colours[condition.name], curve.steps, curve)
+            for condition in conditions_shown(results)
+            if (curve := curves_of(results.of(condition.name), column, seed=seed)) is not None
+        ]
+        if series:
+            charts.append({"id": f"curve-{column}", "title": label, "x": "env steps", "series": series})
+    return charts
+
+
+def _profile_charts(results: StudyResults, colours: dict[str, str], seed: int) -> list[dict[str, Any]]:
+    titles = {condition.name: condition.title for condition in results.conditions}
+    charts = []
+    for metric in METRICS:
+        levels, found = profiles(results, metric, seed=seed)
+        series = [_series(name, titles[name], colours[name], levels, profile) for name, profile in found.items()]
+        title = f"share of runs with a higher {metric.label}"
+        charts.append({"id": f"profile-{metric.name}", "title": title, "x": metric.label, "series": series})
+    return charts
+
+
+def _estimate_charts(numbers: Sequence[ConditionNumbers], colours: dict[str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"iqm-{metric.name}",
+            "title": f"IQM {metric.label}",
+            "rows": [
+                {
+                    "condition": row.condition.name,
+                    "title": row.condition.title,
+                    "colour": colours[row.condition.name],
+                    "value": row.iqm[metric.name].value,
+                    "low": row.iqm[metric.name].low,
+                    "high": row.iqm[metric.name].high,
+                }
+                for row in numbers
+            ],
+        }
+        for metric in METRICS
+    ]
+
+
+def _mode_chart(numbers: Sequence[ConditionNumbers]) -> dict[str, Any]:
+    modes = list(dict.fromkeys(mode for row in numbers for mode, share in row.modes.items() if share > 0))
+    return {
+        "id": "modes",
+        "title": "share of episodes, all runs of a condition together",
+        "parts": [{"name": mode, "colour": colour} for mode, colour in mode_colours(modes).items()],
+        "rows": [
+            {
+                "condition": row.condition.name,
+                "title": row.condition.title,
+                "shares": [round(row.modes.get(mode, 0.0), 5) for mode in modes],
+            }
+            for row in numbers
+        ],
+    }
+
+
+def _figures(charts: Sequence[dict[str, Any]], zoom: bool = False) -> str:
+    tools = '<span class="chart-tools"></span>' if zoom else ""
+    figures = [
+        f'<figure id="{_escape(chart["id"])}"><figcaption><span>{_escape(chart["title"])}</span>{tools}</figcaption>'
+        "</figure>"
+        for chart in charts
+    ]
+    return f'<div class="charts">{"".join(figures)}</div>'
+
+
+def _rows(head: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]], caption: str = "") -> str:
+    title = f"<caption>{_escape(caption)}</caption>" if caption else ""
+    heads = "".join(f'<th scope="col">{_escape(name)}</th>' for name in head)
+    lines = []
+    for name, cells in rows:
+        emphasis = ' class="ours"' if is_ours(name) and caption else ""
+        values = "".join(
+            f"<td>{_escape(cell.text)}</td>"
+            if cell.value is None
+            else f'<td data-value="{cell.value:.10g}">{_escape(cell.text)}</td>'
+            for cell in cells
+        )
+        lines.append(f'<tr data-condition="{_escape(name)}"{emphasis}>{values}</tr>')
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="scroll"><table class="sortable">{title}{body}</table></div>'
+
+
+def _table(table: Table) -> str:
+    return _rows(table.head, table.rows, table.title)
+
+
+def _runs(results: StudyResults) -> str:
+    rows = []
+    for run in results.runs:
+        error = (run.error or "").strip().splitlines()[-1:]
+        cells = [Cell(run.condition), Cell(str(run.seed), run.seed), Cell(": ".join([run.state, *error]))]
+        for metric in METRICS:
+            score = run.score(metric) if run.summary else None
+            cells.append(Cell("") if score is None else Cell(metric.format(score), score))
+        cells.append(Cell("") if run.seconds is None else Cell(f"{run.seconds:.0f}", run.seconds))
+        rows.append((run.condition, cells))
+    return _rows(["condition", "seed", "state", *(metric.label for metric in METRICS), "seconds"], rows)
+
+
+def _conditions(results: StudyResults) -> str:
+    items = [
+        f"<li><b>{_escape(condition.title)}</b> (<code>{_escape(condition.name)}</code>). {_prose(condition.differs)} "
+        f'<span class="soft">Left open: {_prose(condition.open)}</span></li>'
+        for condition in conditions_shown(results)
+    ]
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def _films(results: StudyResults) -> str:
+    figures = []
+    for condition in conditions_shown(results):
+        found = film_of(results, condition.name)
+        if found is not None:
+            run, path = found
+            source = base64.b64encode(path.read_bytes()).decode()
+            figures.append(
+                f'<figure><img alt="{_escape(condition.title)}, seed {run.seed}" '
+                f'src="data:image/gif;base64,{source}"><figcaption>{_escape(condition.title)}, seed {run.seed}'
+                "</figcaption></figure>"
+            )
+    if not figures:
+        return ""
+    text = (
+        f'<p class="soft">One episode at the target stiffness from the same start (seed {FILM_SEED}), first finished '
+        "seed of each condition. A film that is short shows an episode that was.</p>"
+    )
+    return _section("Films", text, f'<div class="films">{"".join(figures)}</div>')
 
 
 def write_report(

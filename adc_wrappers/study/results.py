@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core.reading import read_object
 from adc_wrappers.runs import RunFolder, RunFolderError
 from adc_wrappers.training import TrainConfig
-from adc_wrappers.training.origin import check_settings
+from adc_wrappers.training.trained import check_settings
 
 from .conditions import BY_NAME, CONDITIONS, Condition, find_condition
 from .job import EVALUATION_SEED, JOB_FILE, is_complete, read_evaluation, read_job, stored_config

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .engines import Engine
+from .executors import Engine
 from .job import Job, JobResult, is_finished, run_job, write_down
 
 __all__ = ["StudyOutcome", "run_study"]

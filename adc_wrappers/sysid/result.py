@@ -15,7 +15,12 @@ from .losses import Measured
 from .simulation import Prediction
 from .windows import Windows
 
-__all__ = ["Identification", "IdentifiedParameter", "TraceErrors"]
+__all__ = ["Identification", "IdentificationError", "IdentifiedParameter", "TraceErrors"]
+
+
+class IdentificationError(ValueError):
+    """A result or a state of an identification that cannot be used, or is of another one."""
+
 
 _Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.reading import read_object
 
-from .errors import IdentificationError
+from .result import IdentificationError
 
 try:
     with warnings.catch_warnings():

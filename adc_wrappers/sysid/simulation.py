@@ -56,7 +56,7 @@ def identification_robot(
         fixed_base: Whether the base is on a stand.
         robot: Further settings of ``MujocoRobotBackend``: ``model``, ``joint_names``, ``physics_step``, ``nthread``, …
     """
-    from adc_wrappers.backends.mujoco_robot import MujocoRobotBackend
+    from adc_wrappers.backends.mujoco import MujocoRobotBackend
 
     settings: dict[str, Any] = {"physics_step": PHYSICS_STEP, **(robot or {})}
     return MujocoRobotBackend(num_envs, fixed_base=fixed_base, decimation=decimation, **settings)

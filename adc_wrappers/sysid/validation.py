@@ -13,13 +13,12 @@ import numpy as np
 from adc_wrappers.core.reading import check_fields, read_object
 from adc_wrappers.trajectories import TrajectoryLog
 
-from .errors import IdentificationError
 from .findings import Valley, as_commanded, identified_parameters, trace_errors
 from .identify import IdentifySettings, Problem
 from .information import polish
 from .losses import Scales
 from .parameters import FreeParameter, ParameterSpace
-from .result import Identification, IdentifiedParameter, TraceErrors
+from .result import Identification, IdentificationError, IdentifiedParameter, TraceErrors
 from .simulation import model_digest
 from .windows import WindowSettings
 

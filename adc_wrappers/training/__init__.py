@@ -1,9 +1,8 @@
 """Training runs, the same for every trainer: settings, recipes, trained policies."""
 
-from .actions import ActionConfig
 from .config import TRAINERS, TrainConfig, recommended_curriculum
-from .ppo import PpoConfig
-from .presets import default_config
+from .ppo import ActionConfig, PpoConfig
+from .recipes import default_config
 from .trained import TrainedPolicy, load_trained, trainer_module
 
 __all__ = [

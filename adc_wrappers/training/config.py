@@ -1,10 +1,10 @@
-"""Everything that decides a training run, whoever trains."""
+"""Everything that decides a training run, whoever trains, and who is told how far it is."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from adc_wrappers.core import CurriculumConfig, CurriculumError
 from adc_wrappers.core.config import SEED_LIMIT
@@ -12,10 +12,17 @@ from adc_wrappers.core.errors import did_you_mean
 from adc_wrappers.core.reading import check_fields
 from adc_wrappers.envs.registry import find_task, make_env
 
-from .actions import ActionConfig
-from .ppo import PpoConfig
+from .ppo import ActionConfig, PpoConfig
 
-__all__ = ["TRAINERS", "WORKERS", "TrainConfig", "recommended_curriculum"]
+__all__ = ["TRAINERS", "WORKERS", "ProgressReporter", "TrainConfig", "recommended_curriculum"]
+
+
+class ProgressReporter(Protocol):
+    """Is told how far a run is."""
+
+    def update(self, steps: int, row: dict[str, float]) -> None:
+        """Take note of an iteration's end; ``row`` is the one written to ``metrics.csv``."""
+
 
 TRAINERS = ("sb3", "rsl_rl")
 """Adapters that ``adc train`` can train with."""

@@ -200,7 +200,7 @@ def pin_and_check(policy: EvaluablePolicy, env: Any) -> None:
 
 def draw_evaluation(result: EvaluationResult, setup: EvaluationSetup, path: Path, title: str) -> Path:
     """Draw how episodes ended; the frames are drawn by the engine of the evaluation."""
-    from adc_wrappers.runs.failure_picture import draw_failures
+    from adc_wrappers.runs.pictures import draw_failures
 
     env = make_env(setup.task, backend=setup.backend, num_envs=1, **setup.settings)
     try:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from adc_wrappers.core.env_states import EnvState, EnvStateError, pack_state, part_of, unpack_state
 from adc_wrappers.core.errors import BackendError, CurriculumError
 from adc_wrappers.core.reading import check_fields
-from adc_wrappers.core.shared import CurriculumMethods
-from adc_wrappers.core.states import EnvState, EnvStateError, pack_state, part_of, unpack_state
+from adc_wrappers.core.wrapper_methods import CurriculumMethods
 from adc_wrappers.runs import Checkpoint, CheckpointError
 
 __all__ = [

@@ -15,7 +15,7 @@ from adc_wrappers.core.files import write_json
 from adc_wrappers.core.reading import check_fields, read_object
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import RunFolderError, wilson_interval
-from adc_wrappers.runs.ownership import has_begun
+from adc_wrappers.runs.folder import has_begun
 
 from .config import TrainConfig
 

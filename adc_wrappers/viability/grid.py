@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import CurriculumError
 
-from .compiled import backup, locate, look_up
-from .engine import spread
+from .compiled import backup, locate, look_up, spread
 
 __all__ = ["Grid", "Transitions", "sweep", "tabulate"]
 

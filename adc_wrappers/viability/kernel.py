@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import CurriculumError
 
-from .compiled import cart_successors, follow
-from .engine import spread
+from .compiled import cart_successors, follow, spread
 from .grid import Grid, sweep, tabulate
 from .plant import CartPlant
 

@@ -1,4 +1,4 @@
-"""ε of the narrow-viability definition, for any task whose envs can be saved and restored.
+"""ε of the narrow-viability definition, estimated for any task, and the cart-pole's own by its kernel.
 
 Random exploration visits states; each is tried to be saved, by policies and by action sequences that are refined where
 they lived longest. A state that some try kept alive for the horizon is viable: that gives a lower bound. A state from
@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adc_wrappers.backends.cartpole import CartPoleModel
 from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.envs.cartpole import CartTask
 from adc_wrappers.envs.task import Snapshot, Task
 from adc_wrappers.runs.evaluation import wilson_interval
 
-from .exploration import Exploration, explore, set_stiffness, take
-from .rollouts import Policy, Tries, lives
-from .witnesses import witnesses
+from .kernel import KernelSettings, cartpole_kernel
+from .plant import CartPlant
+from .tries import Exploration, Policy, Tries, explore, lives, set_stiffness, take, witnesses
 
-__all__ = ["Narrowness", "SearchSettings", "estimate_narrowness", "save_states"]
+__all__ = ["Narrowness", "SearchSettings", "estimate_narrowness", "kernel_epsilon", "save_states"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,3 +243,29 @@ def _result(
         horizon=settings.horizon,
         given_up=settings.given_up,
     )
+
+
+def kernel_epsilon(task: Task, found: Sequence[Narrowness], points: int = 15) -> list[float] | None:
+    """Return ε at each stiffness, with viability of the same visited states verified by the kernel.
+
+    None where the task is not the cart-pole, or its horizon is no whole number of the kernel's stages.
+    """
+    if not isinstance(task, CartTask) or not isinstance(task.backend.model, CartPoleModel):
+        return None
+    rate, stage = 1.0 / task.policy_step, KernelSettings().stage
+    if any(item.horizon % stage for item in found):
+        return None
+    shares = []
+    for item in found:
+        plant = CartPlant(
+            natural_frequency=float(np.sqrt(item.stiffness / task.backend.model.cart_mass)),
+            model=task.backend.model,
+            damping_ratio=task.adc_config.damping_ratio,
+            command_limit=task.settings.command_limit,
+            position_limit=task.settings.position_limit,
+            angle_limit=task.settings.angle_limit,
+        )
+        settings = KernelSettings(horizon=item.horizon / rate, command_rate=rate, points=points)
+        viable = cartpole_kernel(plant, settings).verified(item.visited["state"])
+        shares.append(item.alive_share * float(viable.mean()))
+    return shares

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.cartpole import CartPoleModel
 from adc_wrappers.core.errors import CurriculumError
 
-from .engine import linalg
+from .compiled import linalg
 
 __all__ = ["WEIGHTS", "CartPlant", "regulator"]
 

@@ -1,9 +1,8 @@
 """Watching a task live: in a browser, or in MuJoCo's window."""
 
-from .actions import ACTIONS, make_action
 from .browser import BrowserView, FigurePage
 from .figures import Figure, SpotFigure, figure_of
-from .session import ViewSession
+from .view_session import ACTIONS, ViewSession, make_action
 from .window import MujocoWindow
 
 __all__ = [

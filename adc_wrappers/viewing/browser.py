@@ -11,7 +11,7 @@ from adc_wrappers.backends.spot_model import ShapeSpec
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 
 from .figures import Figure, shape_quaternion
-from .session import ViewSession
+from .view_session import ViewSession
 
 __all__ = ["BrowserView", "FigurePage"]
 

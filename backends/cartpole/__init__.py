@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 from adc_wrappers.core.errors import BackendError, did_you_mean
 
 from .base import CartBackend
-from .double import DoubleCartPoleModel, DoubleCartPoleState
-from .model import CartModel, CartPoleModel, CartPoleState, StateT
+from .model import CartModel, CartPoleModel, CartPoleState, DoubleCartPoleModel, DoubleCartPoleState, StateT
 
 __all__ = [
     "CARTPOLE_BACKENDS",
@@ -32,11 +31,11 @@ DoubleCartPoleBackend: TypeAlias = CartBackend[DoubleCartPoleState]
 def make_cartpole_backend(name: str, num_envs: int, model: CartModel[StateT], **settings: Any) -> CartBackend[StateT]:
     """Return the backend ``name`` for what ``model`` puts on the cart; its package is imported only here."""
     if name == "analytic":
-        from .analytic import AnalyticCart
+        from .base import AnalyticCart
 
         return AnalyticCart(num_envs, model, **settings)
     if name == "pybullet":
-        from .bullet import BulletCart
+        from .pybullet import BulletCart
 
         return BulletCart(num_envs, model, **settings)
     raise BackendError(f"unknown cart-pole backend {name!r}. {did_you_mean(name, CARTPOLE_BACKENDS)}")

@@ -11,7 +11,7 @@ from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES
 from adc_wrappers.core.errors import BackendError
 
-from .arrays import as_tensor
+from .groups import as_tensor
 
 __all__ = ["SpotReader"]
 

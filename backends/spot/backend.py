@@ -15,23 +15,33 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart, RobotState
 from adc_wrappers.backends.guard import Guard
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE
-from adc_wrappers.backends.spot_model.inertia import effective_inertia
+from adc_wrappers.backends.spot_model.mechanics import effective_inertia
 from adc_wrappers.core.actuators import Gains, damping_for
 from adc_wrappers.core.errors import BackendError
 
 from . import sdk
-from .agreement import check_gravity, check_height, check_start, check_upright, gravity_angle, stands, tilt
 from .driving import JointDriver
 from .estimation import StateEstimator
-from .interrupts import uninterrupted
-from .joints import JointOrder, check_named
 from .listening import Audience
-from .messages import JointCommand, StateSample
-from .receiving import StateReceiver
+from .messages import JointCommand, JointOrder, StateSample, check_named
 from .session import SpotSession
 from .settings import SpotRobotSettings, per_joint
 from .shadow import ShadowDriver
-from .takeover import Setpoint, TakeOverError, gain_setpoints, pose_setpoints
+from .signals import uninterrupted
+from .streams import StateReceiver
+from .takeover import (
+    Setpoint,
+    TakeOverError,
+    check_gravity,
+    check_height,
+    check_start,
+    check_upright,
+    gain_setpoints,
+    gravity_angle,
+    pose_setpoints,
+    stands,
+    tilt,
+)
 
 __all__ = ["SpotRobotBackend"]
 

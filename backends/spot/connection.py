@@ -1,9 +1,12 @@
-"""How a Spot is reached, and whether it is a practice robot; needs no SDK."""
+"""How a Spot is reached, as whom, and whether it is a practice robot; needs no SDK."""
 
 from __future__ import annotations
 
+import getpass
 import ipaddress
 import math
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +17,37 @@ from adc_wrappers.core.errors import BackendError
 
 from .proof import KEY_FILE, read_key
 
-__all__ = ["Credentials", "SpotConnection", "is_loopback", "is_practice"]
+__all__ = [
+    "PASSWORD_VARIABLE",
+    "USERNAME_VARIABLE",
+    "Credentials",
+    "SpotConnection",
+    "ask_credentials",
+    "is_loopback",
+    "is_practice",
+]
+
+
+USERNAME_VARIABLE = "BOSDYN_CLIENT_USERNAME"
+PASSWORD_VARIABLE = "BOSDYN_CLIENT_PASSWORD"
+
+
+def ask_credentials() -> tuple[str, str]:
+    """Return user name and password from the environment, or ask for them on a terminal.
+
+    Raises:
+        BackendError: They are not in the environment and there is nobody to ask.
+    """
+    username, password = os.environ.get(USERNAME_VARIABLE), os.environ.get(PASSWORD_VARIABLE)
+    if username and password:
+        return username, password
+    if not sys.stdin.isatty():
+        raise BackendError(
+            f"expected user name and password in {USERNAME_VARIABLE} and {PASSWORD_VARIABLE}, or a terminal to ask on; "
+            "got neither. They are never taken from arguments or files."
+        )
+    return username or input("Spot user name: "), password or getpass.getpass("Spot password: ")
+
 
 Credentials = Callable[[], tuple[str, str]]
 """Returns user name and password when asked."""

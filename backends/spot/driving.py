@@ -17,13 +17,11 @@ from adc_wrappers.backends.guard import Breach, Guard, Moment
 from . import sdk
 from .estimation import StateEstimator
 from .fallback import Fallback
-from .joints import JointOrder
-from .messages import JointCommand, StateSample
-from .receiving import StateReceiver
-from .repeating import Repeater
-from .sending import CommandSender
+from .listening import Repeater
+from .messages import JointCommand, JointOrder, StateSample
 from .session import SpotSession
 from .settings import SpotRobotSettings
+from .streams import CommandSender, StateReceiver
 from .takeover import Setpoint
 
 __all__ = ["JointDriver"]

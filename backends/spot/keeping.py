@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from adc_wrappers.core.errors import BackendError
 
-from .credentials import PASSWORD_VARIABLE, USERNAME_VARIABLE
-from .repeating import Repeater
+from .connection import PASSWORD_VARIABLE, USERNAME_VARIABLE
+from .listening import Repeater
 from .settings import SpotRobotSettings
 
 __all__ = ["BEAT_PERIOD", "Keeper"]

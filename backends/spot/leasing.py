@@ -10,8 +10,8 @@ from typing import Any, Final
 from adc_wrappers.core.errors import BackendError
 
 from . import sdk
-from .explaining import explained, in_short
 from .keeping import Keeper
+from .sdk import explained, in_short
 
 __all__ = ["BodyLease"]
 

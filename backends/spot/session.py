@@ -12,16 +12,14 @@ from adc_wrappers.backends.guard import GuardLimits
 from adc_wrappers.core.errors import BackendError
 
 from . import proof, sdk
-from .connection import SpotConnection
-from .credentials import ask_credentials
-from .explaining import explained
-from .forking import ForkAware
+from .connection import SpotConnection, ask_credentials
 from .health import Health, read_health
-from .interrupts import EndingSignals, uninterrupted
 from .keeping import Keeper
 from .leasing import BodyLease
 from .messages import seconds
+from .sdk import explained
 from .settings import SpotRobotSettings
+from .signals import EndingSignals, ForkAware, uninterrupted
 
 __all__ = ["SpotSession", "explained"]
 

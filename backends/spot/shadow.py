@@ -13,8 +13,8 @@ from adc_wrappers.core.errors import BackendError
 
 from .estimation import StateEstimator
 from .messages import StateSample
-from .receiving import StateReceiver
 from .settings import SpotRobotSettings
+from .streams import StateReceiver
 from .takeover import Setpoint
 
 __all__ = ["ShadowDriver"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .kinematics import foot_positions, link_poses, standing_height
 from .knee import KNEE_ANGLES, KNEE_PEAK_TORQUE, KNEE_TORQUES, knee_torque_limit
+from .mechanics import foot_positions, link_poses, standing_height
 from .mjcf import spot_mjcf
 from .planar import PLANAR_SPOT, planar_spot
 from .table import (

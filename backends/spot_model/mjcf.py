@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from typing import Literal
 
-from .kinematics import standing_height
+from .mechanics import standing_height
 from .table import SPOT, JointSpec, LinkSpec, RobotSpec, ShapeSpec
 
 __all__ = ["spot_mjcf"]

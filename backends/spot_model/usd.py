@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .kinematics import link_poses
+from .mechanics import link_poses
 from .table import FOOT_RADIUS, SPOT, JointSpec, LinkSpec, RobotSpec, ShapeSpec
 
 __all__ = ["FOOT_MASS", "spot_usd", "with_foot_masses"]

@@ -1,17 +1,55 @@
-"""What a stand knows of the robot's build: its table, the axes along which it moves, and where its feet are."""
+"""What a stand knows of its robot: build, axes along which it moves, feet, mirror image, what is observed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
+import array_api_compat
+import array_api_compat.numpy as numpy_namespace
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from adc_wrappers.backends.base import RobotStart, RobotState
 from adc_wrappers.backends.spot_model import FOOT_RADIUS, PLANAR_SPOT, SPOT, RobotSpec
+from adc_wrappers.envs.deployment import ObservationPart
+from adc_wrappers.envs.mirror import Mirror
 
-from .namespaces import array_namespace, constant
+__all__ = [
+    "PLANAR",
+    "SPATIAL",
+    "SpotBody",
+    "array_namespace",
+    "constant",
+    "feet_in_body",
+    "feet_in_world",
+    "observation_layout",
+    "observation_scale",
+    "robot_poses",
+    "rotate",
+    "spot_mirror",
+    "start_at",
+    "touchdown_height",
+]
 
-__all__ = ["PLANAR", "SPATIAL", "SpotBody", "rotate"]
+
+def array_namespace(*arrays: Any) -> Any:
+    """Return the common namespace of arrays, as :func:`array_api_compat.array_namespace` does.
+
+    >>> array_namespace(np.zeros(1)).__name__
+    'array_api_compat.numpy'
+    """
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return array_api_compat.array_namespace(*arrays)
+    return numpy_namespace
+
+
+def constant(values: ArrayLike, like: Any) -> Any:
+    """Return numbers as an array of the kind, type and place of ``like``."""
+    if type(like) is np.ndarray:
+        return np.array(values, dtype=like.dtype)
+    return array_namespace(like).asarray(values, dtype=like.dtype, device=array_api_compat.device(like))
 
 
 class SpotBody:
@@ -94,3 +132,79 @@ SPATIAL: Final = SpotBody(SPOT)
 
 PLANAR: Final = SpotBody(PLANAR_SPOT)
 """Spot in its plane of symmetry."""
+
+
+feet_in_body = SPATIAL.feet_in_body
+feet_in_world = SPATIAL.feet_in_world
+touchdown_height = SPATIAL.touchdown_height
+
+
+def robot_poses(state: RobotState) -> NDArray[np.float64]:
+    """Return base position, base quaternion and joint positions side by side, ``(n, 7 + joints)``."""
+    return np.concatenate((state.base_position, state.base_quaternion, state.joint_positions), axis=1)
+
+
+def start_at(pose: NDArray[np.float64]) -> RobotStart:
+    """Return the start of one robot at rest in a row of :func:`robot_poses`."""
+    row = np.asarray(pose, dtype=np.float64)[None]
+    still = np.zeros((1, 3))
+    return RobotStart(row[:, :3], row[:, 3:7], still, still, row[:, 7:], np.zeros_like(row[:, 7:]))
+
+
+_POLAR = ((0, 1, 2), (1.0, -1.0, 1.0))
+"""A velocity or a direction, mirrored at the plane between left and right."""
+
+_AXIAL = ((0, 1, 2), (-1.0, 1.0, -1.0))
+"""A turning rate, mirrored there."""
+
+_SIDES = {"l": "r", "r": "l"}
+
+
+def spot_mirror(joint_names: Sequence[str]) -> Mirror:
+    """Return the mirror of the 45 observations and 12 actions, for joints named ``fl_hx`` and so on."""
+    names = list(joint_names)
+    index = [names.index(name[0] + _SIDES[name[1]] + name[2:]) for name in names]
+    sign = [-1.0 if name.endswith("_hx") else 1.0 for name in names]
+    joints = (index, sign)
+    return Mirror.of_parts([_POLAR, _AXIAL, _POLAR, joints, joints, joints], action=5)
+
+
+def observation_scale(joints: int, body: SpotBody) -> tuple[float, ...]:
+    """Return factors for base velocities, gravity, joint positions, joint velocities and last action."""
+    linear, angular = len(body.linear_axes), len(body.angular_axes)
+    base = (*(1.0,) * linear, *(0.25,) * angular, *(1.0,) * linear)
+    return (*base, *(1.0,) * joints, *(0.05,) * joints, *(1.0,) * joints)
+
+
+def observation_layout(joints: int, body: SpotBody) -> tuple[ObservationPart, ...]:
+    """Return the parts of what :func:`adc_wrappers.envs.spot.terms.observation` concatenates, in its order."""
+    return (
+        ObservationPart(
+            name="base_linear_velocity",
+            size=len(body.linear_axes),
+            unit="m/s",
+            meaning=f"of the base link's origin, in the base frame{_named(body, body.linear_axes)}",
+        ),
+        ObservationPart(
+            name="base_angular_velocity",
+            size=len(body.angular_axes),
+            unit="rad/s",
+            meaning=f"in the base frame{_named(body, body.angular_axes)}",
+        ),
+        ObservationPart(
+            name="projected_gravity",
+            size=len(body.linear_axes),
+            meaning=f"unit vector of gravity in the base frame, (0, 0, -1) when level{_named(body, body.linear_axes)}",
+        ),
+        ObservationPart(
+            name="joint_position_offset", size=joints, unit="rad", meaning="joint positions less the nominal pose"
+        ),
+        ObservationPart(name="joint_velocity", size=joints, unit="rad/s"),
+        ObservationPart(
+            name="last_action", size=joints, meaning="the action before this one, clipped; zero at the start"
+        ),
+    )
+
+
+def _named(body: SpotBody, axes: Sequence[int]) -> str:
+    return f" ({', '.join('xyz'[axis] for axis in axes)})" if body.robot.planar else ""

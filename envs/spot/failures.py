@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotBackend
-from adc_wrappers.envs.watching import EpisodeMonitor
+from adc_wrappers.envs.monitors import EpisodeMonitor
 
 from .body import SPATIAL, SpotBody
-from .stances import Stance
-from .terms import any_contact, tilt
+from .terms import Stance, any_contact, tilt
 
 __all__ = ["FAILURES", "StandMonitor", "StandSummary", "failure_mode", "lean_and_side"]
 

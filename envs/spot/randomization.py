@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import BackendError, RobotBackend, RobotParameters, RobotStart
-from adc_wrappers.core.states import EnvState, put_array
+from adc_wrappers.core.env_states import EnvState, put_array
 
 from .body import SPATIAL, SpotBody
 

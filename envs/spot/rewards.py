@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from adc_wrappers.backends.base import RobotState
 
-from .body import SPATIAL, SpotBody
-from .namespaces import array_namespace
+from .body import SPATIAL, SpotBody, array_namespace
 from .terms import CONTACT_FORCE, any_contact, gravity_error, in_stance, norm, square_sum
 
 __all__ = ["REWARD_TERMS", "RewardInputs", "reward_terms"]

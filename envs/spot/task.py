@@ -12,20 +12,26 @@ from adc_wrappers.backends.base import BackendError, RobotBackend, RobotStart
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.action_term import ActionTerm
-from adc_wrappers.core.states import EnvState, part_of, put_array
+from adc_wrappers.core.env_states import EnvState, part_of, put_array
 from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.task import Snapshot, Task
 
-from .body import PLANAR, SPATIAL, SpotBody, rotate
+from .body import (
+    PLANAR,
+    SPATIAL,
+    SpotBody,
+    observation_layout,
+    observation_scale,
+    robot_poses,
+    rotate,
+    spot_mirror,
+    start_at,
+)
 from .failures import StandMonitor
-from .layout import observation_layout
-from .poses import robot_poses, start_at
 from .randomization import SpotRandomization
 from .rewards import RewardInputs, reward_terms
 from .settings import SUCCESS_SECONDS, SpotSettings
-from .stances import HANDSTAND, HINDSTAND, Stance
-from .symmetry import observation_scale, spot_mirror
-from .terms import any_contact, in_stance, observation
+from .terms import HANDSTAND, HINDSTAND, Stance, any_contact, in_stance, observation
 
 __all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task", "make_planar_handstand_task"]
 

@@ -1,4 +1,4 @@
-"""Observation, reward, termination and success of the two-legged stances, as functions of a state.
+"""Observation, termination and success of the two-legged stances, as functions of a state in numpy or torch.
 
 Every function takes arrays of numpy or torch and returns arrays of the same kind, so that one definition serves every
 simulator and the robot. Distances are Euclidean; a name with ``_squared`` says so.
@@ -7,17 +7,20 @@ simulator and the robot. Distances are Euclidean; a name with ``_squared`` says 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import pi
 from typing import Any
 
 from adc_wrappers.backends.base import RobotState
 
-from .body import SPATIAL, SpotBody
-from .namespaces import array_namespace, constant
+from .body import SPATIAL, SpotBody, array_namespace, constant
 
 __all__ = [
     "CONTACT_FORCE",
+    "HANDSTAND",
+    "HINDSTAND",
     "STANCE_TILT",
+    "Stance",
     "any_contact",
     "gravity_error",
     "in_stance",
@@ -27,6 +30,44 @@ __all__ = [
     "square_sum",
     "tilt",
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stance:
+    """A stance on two of Spot's feet."""
+
+    name: str
+    """What it is called."""
+
+    gravity: tuple[float, float, float]
+    """Direction of gravity in the body frame. Nose down is (+1, 0, 0), tail down is (−1, 0, 0)."""
+
+    support_feet: tuple[str, str]
+    """Feet that carry the robot."""
+
+    lifted_feet: tuple[str, str]
+    """Feet that must not touch the ground."""
+
+    height: float = 0.75
+    """Wanted height of the body's origin, m (the authors' code; the paper does not say)."""
+
+
+HANDSTAND = Stance(
+    name="handstand",
+    gravity=(1.0, 0.0, 0.0),
+    support_feet=("fl_foot", "fr_foot"),
+    lifted_feet=("hl_foot", "hr_foot"),
+)
+"""The paper's: nose down on the front feet."""
+
+HINDSTAND = Stance(
+    name="hind-leg stand",
+    gravity=(-1.0, 0.0, 0.0),
+    support_feet=("hl_foot", "hr_foot"),
+    lifted_feet=("fl_foot", "fr_foot"),
+)
+"""Its mirror: nose up on the hind feet."""
+
 
 STANCE_TILT = 20.0 * pi / 180.0
 """Largest angle from the wanted orientation in which a robot counts as in the stance, rad."""

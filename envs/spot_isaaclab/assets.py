@@ -21,7 +21,7 @@ from adc_wrappers.backends.spot_model import (
     spot_usd,
     standing_height,
 )
-from adc_wrappers.backends.spot_model.inertia import effective_inertia
+from adc_wrappers.backends.spot_model.mechanics import effective_inertia
 from adc_wrappers.core import ActuatorCurriculum, CurriculumConfig
 from adc_wrappers.core.files import write_atomically
 

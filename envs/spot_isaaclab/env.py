@@ -15,11 +15,10 @@ from adc_wrappers.backends.isaaclab.spot_state import SpotReader
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.action_term import ActionTerm
-from adc_wrappers.envs.spot.feet import rotate
+from adc_wrappers.envs.spot.body import rotate
 from adc_wrappers.envs.spot.rewards import RewardInputs, reward_terms
 from adc_wrappers.envs.spot.settings import SUCCESS_SECONDS, SpotSettings
-from adc_wrappers.envs.spot.stances import HANDSTAND, Stance
-from adc_wrappers.envs.spot.terms import any_contact, in_stance, observation
+from adc_wrappers.envs.spot.terms import HANDSTAND, Stance, any_contact, in_stance, observation
 
 from .cfg import SpotHandstandEnvCfg
 from .starts import draw_start

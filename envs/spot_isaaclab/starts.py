@@ -9,7 +9,7 @@ import torch
 
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.spot_model import NOMINAL_POSE
-from adc_wrappers.envs.spot.feet import touchdown_height
+from adc_wrappers.envs.spot.body import touchdown_height
 from adc_wrappers.envs.spot.randomization import (
     ANGULAR_VELOCITY,
     JOINT_OFFSET,

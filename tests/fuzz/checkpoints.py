@@ -18,8 +18,8 @@ from study_helpers import small_plan
 
 from adc_wrappers.core import CurriculumError
 from adc_wrappers.runs import CheckpointError, RunFolder, RunFolderError
+from adc_wrappers.sb3.callbacks import KLAdaptiveLearningRate
 from adc_wrappers.sb3.run_callback import restore
-from adc_wrappers.sb3.schedules import KLAdaptiveLearningRate
 from adc_wrappers.sb3.training import build_model, make_training_env
 from adc_wrappers.sb3.vec_env import find_curriculum
 from adc_wrappers.training import load_trained, trainer_module

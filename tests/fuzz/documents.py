@@ -23,7 +23,7 @@ from adc_wrappers.study.conditions import load_condition
 from adc_wrappers.study.job import Job, is_finished, stored_config, write_down
 from adc_wrappers.study.plan import condition_from, read_study
 from adc_wrappers.study.results import METRICS, read_results
-from adc_wrappers.sysid.errors import IdentificationError
+from adc_wrappers.sysid.result import IdentificationError
 from adc_wrappers.training import TrainConfig
 from adc_wrappers.training.selection import FILE as SELECTION_FILE
 from adc_wrappers.training.selection import Selection, SelectionRule

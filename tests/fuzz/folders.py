@@ -8,9 +8,8 @@ from pathlib import Path
 from random import Random
 
 from adc_wrappers.runs import FolderLock, RunFolderError
-from adc_wrappers.runs.lock import LOCK_FILE
-from adc_wrappers.runs.lock_owner import LockOwner
-from adc_wrappers.runs.ownership import MARKER, check_removable, mark
+from adc_wrappers.runs.folder import MARKER, check_removable, mark
+from adc_wrappers.runs.lock import LOCK_FILE, LockOwner
 
 from .mutations import mutate_json
 from .targets import Mutant, Target, expect

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from adc_wrappers.runs import RunFolderError
 from adc_wrappers.runs.metrics import MetricsFile
-from adc_wrappers.study.tables import load_scores
+from adc_wrappers.study.analysis import load_scores
 from adc_wrappers.trajectories import BaseTrack, TrajectoryError, TrajectoryLog, read_log, write_log
 from adc_wrappers.trajectories.columns import log_to_columns
 

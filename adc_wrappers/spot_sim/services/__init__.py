@@ -5,14 +5,10 @@ from __future__ import annotations
 from adc_wrappers.spot_sim.robot import SimulatedSpot
 from adc_wrappers.spot_sim.rpc import Service
 
-from .access import auth_service, directory_service, identity_service, licence_service
-from .command import command_service
-from .estop import estop_service
-from .lease import lease_service
-from .power import power_service
-from .state import state_service
-from .streams import command_stream_service, state_stream_service
-from .timing import time_service
+from .access import auth_service, directory_service, identity_service, licence_service, time_service
+from .authority import estop_service, lease_service
+from .command import command_service, power_service
+from .states import command_stream_service, state_service, state_stream_service
 
 __all__ = ["make_services"]
 

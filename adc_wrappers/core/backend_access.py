@@ -1,0 +1,182 @@
+"""Reaching a backend: on an env, through Gymnasium's worker processes, or through a method call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from .actuators import ActuatorBackend, Gains, check_backend_shape, to_numpy
+from .errors import BackendError
+from .gym_bases import WrapperBase
+
+__all__ = ["ActuatorPort", "ActuatorPortMethods", "ChildPorts", "VectorPortBackend", "find_backend"]
+
+BACKEND_ATTRIBUTE = "actuator_backend"
+
+
+def find_backend(env: Any, backend: Any = None) -> ActuatorBackend:
+    """Return the backend of ``env``.
+
+    Args:
+        env: The env that may carry one as ``actuator_backend``, itself or on an inner wrapper.
+        backend: A backend, or a function that makes one from the env; overrides what the env carries.
+    """
+    if backend is not None:
+        return backend if hasattr(backend, "set_gains") and not isinstance(backend, type) else backend(env)  # type: ignore[no-any-return]
+    try:
+        found: ActuatorBackend = env.get_wrapper_attr(BACKEND_ATTRIBUTE)
+    except AttributeError:
+        found_plain = getattr(getattr(env, "unwrapped", env), BACKEND_ATTRIBUTE, None)
+        if found_plain is None:
+            raise BackendError(
+                f"{env} has no actuator backend. Pass backend= (an object with num_envs, joint_names, "
+                "effective_inertia(), gains() and set_gains(), or a function that makes one from the env), or give "
+                f"the env an attribute {BACKEND_ATTRIBUTE!r}."
+            ) from None
+        found = found_plain
+    return found
+
+
+class ActuatorPortMethods:
+    """Plain, picklable calls to a backend, for envs that live in worker processes."""
+
+    def _port_backend(self) -> ActuatorBackend:
+        backend: ActuatorBackend = self.actuator_backend  # type: ignore[attr-defined]
+        return backend
+
+    def adc_describe(self) -> dict[str, Any]:
+        """Return what the curriculum must know about the joints."""
+        backend = self._port_backend()
+        return {
+            "joint_names": tuple(backend.joint_names),
+            "effective_inertia": check_backend_shape(backend),
+            "explicit_time_step": getattr(backend, "explicit_time_step", None),
+            "num_envs": backend.num_envs,
+            "config": getattr(self, "adc_config", None),
+            "action_joints": None if self._port_term() is None else self._port_term().joint_names,
+        }
+
+    def _port_term(self) -> Any:
+        return getattr(getattr(self, "unwrapped", self), "action_term", None)
+
+    def adc_change_actions(self, part: str, values: NDArray[np.float64] | None) -> None:
+        """Give the action term its ``"factor"`` or its ``"noise"``, of shape ``(actions,)``."""
+        set_part = {"factor": self._port_term().set_factor, "noise": self._port_term().set_noise}[part]
+        set_part(None if values is None else np.atleast_2d(values))
+
+    def adc_get_gains(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the live stiffness and damping, each of shape ``(joints,)``."""
+        gains = self._port_backend().gains()
+        return to_numpy(gains.stiffness)[0], to_numpy(gains.damping)[0]
+
+    def adc_set_gains(self, stiffness: NDArray[np.float64], damping: NDArray[np.float64]) -> None:
+        """Write stiffness and damping, each of shape ``(joints,)``."""
+        self._port_backend().set_gains(np.atleast_2d(stiffness), np.atleast_2d(damping))
+
+    @property
+    def adc_gain_pair(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Live gains; assigning writes them (Gymnasium's ``set_attr`` reaches each worker with its own value)."""
+        return self.adc_get_gains()
+
+    @adc_gain_pair.setter
+    def adc_gain_pair(self, pair: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
+        self.adc_set_gains(*pair)
+
+    @property
+    def adc_action_change(self) -> tuple[str, NDArray[np.float64] | None]:
+        """Assigning calls :meth:`adc_change_actions`, in each worker with its own value; reading says nothing."""
+        return "factor", None
+
+    @adc_action_change.setter
+    def adc_action_change(self, change: tuple[str, NDArray[np.float64] | None]) -> None:
+        self.adc_change_actions(*change)
+
+
+class ActuatorPort(ActuatorPortMethods, WrapperBase, gym.utils.RecordConstructorArgs):
+    """Opens one env's backend to a curriculum that lives in another process.
+
+    Wrap each child of an ``AsyncVectorEnv`` or ``SubprocVecEnv`` whose env does not carry a backend itself; the envs
+    of this library need no such wrapper.
+
+    Args:
+        env: The env.
+        backend: Its backend, or a function that makes one from the env.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], backend: Any = None) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self, backend=backend, _disable_deepcopy=True)
+        self.actuator_backend = find_backend(env, backend)
+        WrapperBase.__init__(self, env)
+
+
+class ChildPorts:
+    """A backend over children that are reached one by one; subclasses say how to call them."""
+
+    def __init__(self, num_envs: int, descriptions: Sequence[dict[str, Any]]) -> None:
+        first = descriptions[0]
+        for i, description in enumerate(descriptions):
+            if description["num_envs"] != 1:
+                raise BackendError(f"child env {i} holds {description['num_envs']} envs; expected one per child.")
+            if description["joint_names"] != first["joint_names"]:
+                raise BackendError(
+                    f"child env {i} has the joints {description['joint_names']}, child 0 {first['joint_names']}: "
+                    "one curriculum needs the same joints everywhere."
+                )
+        self.num_envs = num_envs
+        self.joint_names: tuple[str, ...] = first["joint_names"]
+        self.explicit_time_step: float | None = first["explicit_time_step"]
+        self.config = first["config"]
+        self.action_joints: tuple[str, ...] | None = first.get("action_joints")
+        """Joints in the order of the actions, where the children have action terms."""
+        self._inertia = np.mean([description["effective_inertia"] for description in descriptions], axis=0)
+
+    def effective_inertia(self) -> NDArray[np.float64]:
+        """Return the mean over the children."""
+        return np.asarray(self._inertia, dtype=np.float64)
+
+    def send_actions(self, part: str, rows: NDArray[np.float64] | None) -> None:
+        """Give every child's action term its row of a factor or of noise."""
+        raise NotImplementedError(f"{type(self).__name__} does not reach the action terms of its children.")
+
+
+class VectorPortBackend(ChildPorts):
+    """The children of a Gymnasium ``SyncVectorEnv`` or ``AsyncVectorEnv`` as one backend."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        children: Any = env.unwrapped
+        self._env = children
+        try:
+            descriptions = children.call("adc_describe")
+        except AttributeError as error:
+            raise BackendError(
+                f"the children of {env} do not open their actuators. Wrap each with "
+                "adc_wrappers.ActuatorPort(env, backend=...), or pass backend= for the whole batch."
+            ) from error
+        super().__init__(env.num_envs, descriptions)
+
+    def gains(self) -> Gains:
+        """Read every child's live gains."""
+        pairs = self._env.call("adc_get_gains")
+        return Gains(np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs]))
+
+    def set_gains(
+        self,
+        stiffness: NDArray[np.float64],
+        damping: NDArray[np.float64],
+        env_ids: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Write gains to the children; those not in ``env_ids`` are given what they have."""
+        rows = self.gains() if env_ids is not None else Gains(stiffness, damping)
+        if env_ids is not None:
+            rows.stiffness[env_ids], rows.damping[env_ids] = stiffness, damping
+        self._env.set_attr("adc_gain_pair", list(zip(rows.stiffness, rows.damping, strict=True)))
+
+    def send_actions(self, part: str, rows: NDArray[np.float64] | None) -> None:
+        """Give every child's action term its row of a factor or of noise."""
+        values = [None] * self.num_envs if rows is None else list(rows)
+        self._env.set_attr("adc_action_change", [(part, value) for value in values])

@@ -1,0 +1,266 @@
+"""Who does the runs of a study: processes here, a Ray cluster, or Slurm."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import multiprocessing
+import os
+import threading
+import time
+import zipfile
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from typing import Any, Protocol
+
+from adc_wrappers.core.errors import MissingExtraError
+from adc_wrappers.core.files import write_atomically
+from adc_wrappers.runs.lock import LOCK_FILE
+
+from .job import Job, JobResult
+from .plan import STUDY_FILE
+
+__all__ = ["Engine", "JobFunction", "LocalEngine", "RayEngine", "SlurmEngine", "pack_unless_shared", "unpack"]
+
+
+JobFunction = Callable[[Job], JobResult]
+
+_ATTEMPTS = 2
+"""Times that a run may take its process down with it before it counts as failed."""
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class Engine(Protocol):
+    """Does jobs somewhere."""
+
+    def map(self, function: JobFunction, jobs: Sequence[Job]) -> Iterator[JobResult]:
+        """Yield the result of every job as it comes; a job whose process dies gives a failed one."""
+
+
+class LocalEngine:
+    """Processes on this machine, each with one thread, each doing one run after another.
+
+    Args:
+        processes: How many; by default one per core.
+    """
+
+    def __init__(self, processes: int | None = None) -> None:
+        if processes is not None and processes < 1:
+            raise ValueError(f"jobs: expected at least 1 process, got {processes}.")
+        self.processes = available_cores() if processes is None else processes
+
+    def map(self, function: JobFunction, jobs: Sequence[Job]) -> Iterator[JobResult]:
+        """Yield results as they come."""
+        waiting, attempts = deque(jobs), Counter[str]()
+        idle = [_process() for _ in range(min(self.processes, len(waiting)))]
+        running: dict[Future[JobResult], tuple[ProcessPoolExecutor, Job]] = {}
+        with one_thread_each():
+            try:
+                while waiting or running:
+                    while waiting and idle:
+                        job, process = waiting.popleft(), idle.pop()
+                        running[process.submit(function, job)] = (process, job)
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        process, job = running.pop(future)
+                        died = isinstance(future.exception(), BrokenProcessPool)
+                        idle.append(_process() if died else process)
+                        attempts[job.folder] += died
+                        if not died:
+                            yield future.result()
+                        elif attempts[job.folder] < _ATTEMPTS:
+                            waiting.append(job)
+                        else:
+                            yield JobResult.lost(job, "the process died, twice: killed, out of memory, or crashed.")
+            finally:
+                for process in (*idle, *(process for process, _ in running.values())):
+                    process.shutdown(wait=False, cancel_futures=True)
+
+
+def _process() -> ProcessPoolExecutor:
+    """Return a pool of one, so that a process that dies takes nobody else's run with it."""
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin_worker)
+
+
+class one_thread_each:  # noqa: N801 (a context manager)
+    """Lets child processes start with one thread: as many runs as cores are faster side by side."""
+
+    def __enter__(self) -> None:
+        """Set what the numerical libraries read when they are loaded."""
+        self._before = {name: os.environ.get(name) for name in _THREADS}
+        os.environ.update(dict.fromkeys(_THREADS, "1"))
+
+    def __exit__(self, *_: object) -> None:
+        """Put back what was there."""
+        for name, value in self._before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _begin_worker() -> None:
+    """End this process when the one that started it is gone, so that a study started again meets no old worker."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        wait_for([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def pack_unless_shared(function: JobFunction, job: Job) -> JobResult:
+    """Do a job; if this machine does not see the study's folder, return the run folder with the result."""
+    folder = Path(job.folder)
+    shared = (folder.parents[1] / STUDY_FILE).exists()
+    result = function(job)
+    if shared:
+        return result
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and path.name != LOCK_FILE:
+                archive.write(path, path.relative_to(folder))
+    return dataclasses.replace(result, archive=content.getvalue())
+
+
+def unpack(result: JobResult, folder: Path) -> JobResult:
+    """Write the run folder that came with a result, if one did."""
+    if result.archive is None:
+        return result
+    with zipfile.ZipFile(io.BytesIO(result.archive)) as archive:
+        names = archive.namelist()
+        for name in names:
+            if not (folder / name).resolve().is_relative_to(folder.resolve()):
+                raise ValueError(f"the run folder that came back has a file outside of itself: {name!r}.")
+        for name in sorted(names, key=lambda name: name == "eval.json"):  # last: it says that the run is finished
+            write_atomically(folder / name, archive.read(name))
+    return dataclasses.replace(result, archive=None)
+
+
+class RayEngine:
+    """One core of a Ray cluster per run.
+
+    Run folders are found where they are if the machines share a file system; else they are sent back.
+
+    Args:
+        address: Address of a cluster, ``"auto"`` for the one this machine belongs to, None to start one here.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingExtraError("ray", "ray", "The engine 'ray'") from error
+        self._ray: Any = ray
+        self._address = address
+
+    def map(self, function: JobFunction, jobs: Sequence[Job]) -> Iterator[JobResult]:
+        """Yield results as they come."""
+        ray = self._ray
+        mine = not ray.is_initialized()
+        if mine:
+            ray.init(address=self._address, log_to_driver=False, include_dashboard=False if not self._address else None)
+        try:
+            remote = ray.remote(num_cpus=1, max_retries=1)(pack_unless_shared)
+            waiting = {remote.remote(function, job): job for job in jobs}
+            while waiting:
+                done, _ = ray.wait(list(waiting), num_returns=1)
+                for reference in done:
+                    yield self._result(reference, waiting.pop(reference))
+        finally:
+            if mine:
+                ray.shutdown()
+
+    def _result(self, reference: Any, job: Job) -> JobResult:
+        try:
+            result: JobResult = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            return JobResult.lost(job, f"Ray lost the run: {error}")
+        return unpack(result, Path(job.folder))
+
+
+_POLL = 1.0
+
+
+class Requeued:
+    """A job function that submitit may start again where a machine was taken away: runs go on from checkpoints."""
+
+    def __init__(self, function: JobFunction) -> None:
+        self.function = function
+
+    def __call__(self, job: Job) -> JobResult:
+        """Do the job."""
+        return self.function(job)
+
+    def checkpoint(self, job: Job) -> Any:
+        """Return what is submitted when the job is pre-empted: the same again."""
+        import submitit
+
+        return submitit.helpers.DelayedSubmission(self, job)
+
+
+class SlurmEngine:
+    """One Slurm job per run, submitted as an array; the machines must share the study's folder.
+
+    Args:
+        logs: Where submitit keeps its files.
+        cluster: ``"slurm"``, or ``"local"`` for submitit's own processes on this machine.
+        minutes: Time limit of one run.
+        parameters: Further parameters of submitit's executor, such as ``slurm_partition``.
+        parallel: Runs at a time; by default as many as Slurm gives, or one per core with ``"local"``.
+    """
+
+    def __init__(
+        self,
+        logs: Path,
+        *,
+        cluster: str = "slurm",
+        minutes: int = 24 * 60,
+        parameters: Mapping[str, Any] | None = None,
+        parallel: int | None = None,
+    ) -> None:
+        try:
+            import submitit
+        except ImportError as error:
+            raise MissingExtraError("submitit", "slurm", "The engine 'slurm'") from error
+        self._executor: Any = submitit.AutoExecutor(folder=str(logs / "%j"), cluster=cluster)
+        settings = {"timeout_min": minutes, "cpus_per_task": 1, "name": "adc-study", **(parameters or {})}
+        if cluster == "slurm" and parallel is not None:
+            settings["slurm_array_parallelism"] = parallel
+        self._executor.update_parameters(**settings)
+        here = available_cores() if parallel is None else parallel
+        self._window = here if cluster == "local" else None
+
+    def map(self, function: JobFunction, jobs: Sequence[Job]) -> Iterator[JobResult]:
+        """Yield results as they come."""
+        waiting, window = list(jobs), self._window or len(jobs)
+        running: dict[Any, Job] = {}
+        while waiting or running:
+            batch, waiting = waiting[: window - len(running)], waiting[window - len(running) :]
+            if batch:
+                running.update(zip(self._executor.map_array(Requeued(function), batch), batch, strict=True))
+            for submitted in [entry for entry in running if entry.done()]:
+                yield _result(submitted, running.pop(submitted))
+            time.sleep(_POLL)
+
+
+def _result(submitted: Any, job: Job) -> JobResult:
+    error = submitted.exception()
+    if error is not None:
+        return JobResult.lost(job, f"Slurm job {submitted.job_id} failed: {error}")
+    result: JobResult = submitted.result()
+    return result

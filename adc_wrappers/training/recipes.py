@@ -1,0 +1,244 @@
+"""How each task trains by default, and the paper's own settings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from adc_wrappers.core import CurriculumError
+from adc_wrappers.core.config import AUTHORS
+from adc_wrappers.core.errors import did_you_mean
+
+from .config import TrainConfig, recommended_curriculum
+from .ppo import ActionConfig, PpoConfig
+
+__all__ = ["PAPER_PPO", "RECIPES", "Recipe", "default_config", "find_recipe"]
+
+PAPER_PPO = PpoConfig(
+    total_steps=10_000 * 24 * 4096, num_envs=4096, n_steps=24, batch_size=24 * 4096 // 4, initial_std=1.0
+)
+"""Tables "PPO Configuration" and "Network Configuration" of the paper: 10,000 iterations of 24 × 4096 samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to train a task."""
+
+    trainer: str
+    """Which adapter trains."""
+
+    workers: str
+    """How envs are stepped."""
+
+    ppo: PpoConfig
+    """The algorithm."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the task that go with it."""
+
+    curriculum: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the curriculum that differ from what the task recommends."""
+
+    checkpoint_every: int = 1
+    """Iterations between two checkpoints."""
+
+    backend: str | None = None
+    """Engine that it is meant for; None for the task's first."""
+
+    actions: ActionConfig = field(default_factory=ActionConfig)
+    """What happens to actions between the policy and the joint targets in training."""
+
+
+HANDSTAND_CPU = Recipe(
+    trainer="rsl_rl",
+    workers="batch",
+    ppo=PpoConfig(
+        total_steps=20_000_000,
+        num_envs=128,
+        n_steps=32,
+        batch_size=1024,
+        n_epochs=5,
+        target_kl=0.03,
+        final_target_kl=0.005,
+        clip_value=False,
+        entropy_coef=0.001,
+        final_entropy_coef=0.0,
+        value_coef=1.0,
+        initial_std=0.35,
+        sideways_std=0.15,
+        min_std=0.05,
+        hidden=(128, 128),
+        reward_scale=0.2,
+        mirrored=True,
+        scale_observations=True,
+        output_gain=0.01,
+    ),
+    settings={"preset": "cpu"},
+    curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.5},
+    checkpoint_every=50,
+)
+"""The handstand on two cores, see ``docs/recipes/handstand_cpu.md``."""
+
+HANDSTAND_SUCCESS = dataclasses.replace(
+    HANDSTAND_CPU,
+    curriculum={"driver": "success", "success_min": 0.0, "success_max": 0.5, "monotone": True, "hold_share": 0.5},
+)
+"""The same, with K driven by the success rate: standing on four feet, however long, does not soften the joints."""
+
+HANDSTAND_AUTHORS = Recipe(
+    trainer="rsl_rl",
+    workers="batch",
+    ppo=dataclasses.replace(PAPER_PPO, total_steps=5_000 * 24 * 4096),
+    settings={"preset": "authors"},
+    curriculum=AUTHORS,
+    actions=ActionConfig(constant_torque=True),
+    checkpoint_every=50,
+)
+"""The task and the curriculum of the paper's authors' public code, 5,000 iterations, with the paper's PPO."""
+
+PLANAR_HANDSTAND = Recipe(
+    trainer="rsl_rl",
+    workers="batch",
+    ppo=PpoConfig(
+        total_steps=3_000_000,
+        num_envs=256,
+        n_steps=32,
+        batch_size=2048,
+        n_epochs=5,
+        target_kl=0.02,
+        initial_std=0.35,
+        hidden=(128, 64),
+        reward_scale=0.2,
+        scale_observations=True,
+        output_gain=0.01,
+    ),
+    settings={"preset": "cpu", "fall_cost": 18.0, "physics_step": 0.004, "decimation": 5},
+    curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.4},
+    checkpoint_every=50,
+)
+"""The handstand in the plane of symmetry: some minutes of one core."""
+
+CARTPOLE_NARROW = Recipe(
+    trainer="sb3",
+    workers="batch",
+    backend="analytic",
+    ppo=PpoConfig(
+        total_steps=400_000,
+        num_envs=256,
+        n_steps=16,
+        batch_size=1024,
+        n_epochs=5,
+        max_learning_rate=3e-3,
+        clip_value=False,
+        entropy_coef=0.0,
+        hidden=(64, 64),
+    ),
+    settings={"start_angle": 0.04, "start_rate": 0.05},
+    curriculum={"start_stiffness": 36.0, "target_stiffness": 1.0, "ema": 0.1, "hold_share": 0.4},
+    checkpoint_every=50,
+)
+"""A cart so soft that only starts within 0.07 rad can be caught (ω_n = 1 rad/s), in about half a minute."""
+
+CARTPOLE_QUICK = dataclasses.replace(
+    CARTPOLE_NARROW,
+    ppo=dataclasses.replace(CARTPOLE_NARROW.ppo, total_steps=100_000, num_envs=64, batch_size=256),
+    settings={},
+    curriculum={"ema": 0.1, "hold_share": 0.4},
+)
+"""The cart-pole in seconds, for a first look at a study."""
+
+_REACHABLE = 0.9
+"""Share of the longest episode that the moving average of lengths can be expected to reach."""
+
+_SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
+
+RECIPES: dict[str, dict[str, Recipe]] = {
+    "spot-handstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS, "authors": HANDSTAND_AUTHORS},
+    "spot-planar-handstand": {"default": PLANAR_HANDSTAND},
+    "spot-hindstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS, "authors": HANDSTAND_AUTHORS},
+    "cartpole": {
+        "default": Recipe(
+            trainer="sb3",
+            workers="dummy",
+            ppo=PpoConfig(
+                total_steps=250_000,
+                num_envs=8,
+                n_steps=256,
+                batch_size=512,
+                n_epochs=10,
+                max_learning_rate=3e-3,
+                clip_value=False,
+                entropy_coef=0.0,
+                hidden=(64, 64),
+            ),
+        ),
+        "narrow": CARTPOLE_NARROW,
+        "quick": CARTPOLE_QUICK,
+    },
+    "double-cartpole": {
+        "default": Recipe(
+            trainer="sb3",
+            workers="dummy",
+            ppo=PpoConfig(
+                total_steps=1_000_000,
+                num_envs=64,
+                n_steps=64,
+                batch_size=1024,
+                n_epochs=10,
+                max_learning_rate=1e-3,
+                clip_value=False,
+                entropy_coef=0.0,
+                initial_std=0.5,
+                hidden=(64, 64),
+            ),
+        ),
+    },
+}
+"""Recipes by task and name; the first is what ``adc train`` takes."""
+
+
+def find_recipe(task: str, name: str | None = None) -> Recipe:
+    """Return a task's recipe by name, or its default."""
+    known = {"default": _SB3_DEFAULT, **RECIPES.get(task, {})}
+    known["paper"] = Recipe(trainer="rsl_rl", workers="batch", ppo=PAPER_PPO, checkpoint_every=50)
+    chosen = "default" if name is None else name
+    if chosen not in known:
+        raise CurriculumError(f"the task {task!r} has no recipe {chosen!r}. {did_you_mean(chosen, known)}")
+    return known[chosen]
+
+
+def default_config(
+    task: str, backend: str, settings: dict[str, Any] | None = None, *, recipe: str | None = None, seed: int = 0
+) -> TrainConfig:
+    """Return the config that a task trains with unless told otherwise.
+
+    Args:
+        task: Name of the task.
+        backend: Engine.
+        settings: Settings of the task; they win over the recipe's.
+        recipe: Name of a recipe; ``"paper"`` has the paper's PPO.
+        seed: Seed of envs, policy and curriculum.
+    """
+    chosen = find_recipe(task, recipe)
+    merged = {**chosen.settings, **(settings or {})}
+    schedule = dict(chosen.curriculum)
+    if schedule.get("hold_share") or schedule.get("driver") == "time":
+        schedule.setdefault("total_iterations", chosen.ppo.iterations)
+    recommended = recommended_curriculum(task, backend, merged)
+    if "length_max" in schedule:  # made for the task's own time limit
+        schedule["length_max"] = min(schedule["length_max"], _REACHABLE * recommended.length_max)
+    return TrainConfig(
+        task=task,
+        backend=backend,
+        recipe=recipe,
+        trainer=chosen.trainer,
+        workers=chosen.workers,
+        seed=seed,
+        curriculum=dataclasses.replace(recommended, seed=seed, **schedule),
+        ppo=chosen.ppo,
+        settings=merged,
+        checkpoint_every=chosen.checkpoint_every,
+        actions=chosen.actions,
+    )
