@@ -25,9 +25,9 @@ from adc_wrappers.cli import main
 from adc_wrappers.core.errors import BackendError, CurriculumError
 from adc_wrappers.envs import Deployment
 from adc_wrappers.envs.task import Task
-from adc_wrappers.policy.export import TOLERANCE, ExportError, export_policy, export_run
 from adc_wrappers.policy import Policy, load
 from adc_wrappers.policy import export as export_module
+from adc_wrappers.policy.export import TOLERANCE, ExportError, export_policy, export_run
 from adc_wrappers.policy.network import ClippedPolicy, largest_difference
 from adc_wrappers.runs import RunFolder
 from adc_wrappers.sb3 import ActuatorCurriculumVecEnv

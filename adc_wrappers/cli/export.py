@@ -12,8 +12,8 @@ from rich.console import Console
 from adc_wrappers.runs import RunFolder
 
 if TYPE_CHECKING:
-    from adc_wrappers.policy.export import ExportReport
     from adc_wrappers.policy import PolicyMetadata
+    from adc_wrappers.policy.export import ExportReport
 
 __all__ = ["Export"]
 
