@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from adc_wrappers.core.errors import MissingExtraError
+
+# gRPC reads it when it is imported. With its own handlers of forks (grpcio 1.85) about one child in twenty of a process
+# with open streams aborts. Nothing of a session is a child's (see forking.py), so that they have nothing to do.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 try:
     import bosdyn.client
