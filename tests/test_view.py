@@ -161,7 +161,7 @@ def test_ctrl_c_ends_the_command_cleanly():
         if line.startswith("watch"):
             break
     process.send_signal(2)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130 and "Traceback" not in errors
 
 
