@@ -207,16 +207,16 @@ def test_sit_self_right_and_freeze(robot, client):
     client.stand()
     client.commands.robot_command(RobotCommandBuilder.freeze_command())
     assert robot.status()["mode"] == "stand"
-    blocking_sit(client.commands, update_frequency=20)
+    blocking_sit(client.commands, timeout_sec=60, update_frequency=20)
     assert robot.status()["mode"] == "sit" and robot.status()["base_position"][2] < 0.2
-    blocking_selfright(client.commands, update_frequency=20)
+    blocking_selfright(client.commands, timeout_sec=60, update_frequency=20)
     assert robot.status()["mode"] == "sit"
 
 
 def test_time_synchronization_finds_the_skew(tmp_path):
     robot = LocalRobot(tmp_path, clock="realtime", clock_skew=-199.0)
     sdk_robot = connect(robot)
-    sdk_robot.time_sync.wait_for_sync()
+    sdk_robot.time_sync.wait_for_sync(timeout_sec=60)
     skew = sdk_robot.time_sync.endpoint.clock_skew
     sdk_robot.time_sync.stop()
     robot.close()
