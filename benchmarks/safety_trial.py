@@ -169,17 +169,8 @@ class _Spares:
 def _start_driver() -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, __file__, "drive"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, start_new_session=True, preexec_fn=_heed_signals,
+        text=True, start_new_session=True,
     )  # fmt: skip
-
-
-def _heed_signals() -> None:
-    """Let the driver end when it is asked to, also where this program is deaf to it.
-
-    A run under ``nohup`` ignores SIGHUP, one in the background Ctrl-C, and processes inherit what is ignored.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 STILL_ROBOTS = _Spares(lambda: PracticeRobot(clock="lockstep"))
@@ -307,7 +298,7 @@ def _main_drive() -> None:
     """Drive by the order on standard input; say phases on standard output."""
     import adc_wrappers.backends.spot.backend  # noqa: F401  before the order comes, so that the trial need not wait
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _heed_signals()
     order = json.loads(sys.stdin.readline() or "null")
     if order is None:
         return  # a spare that nobody took
@@ -318,6 +309,16 @@ def _main_drive() -> None:
         print(json.dumps(words), flush=True)
 
     say(told=drive(where, order["phase"], lambda phase: _say_phase(phase, say)))
+
+
+def _heed_signals() -> None:
+    """Let this driver end when it is asked to, also where the program that started it is deaf to it.
+
+    A run under ``nohup`` ignores SIGHUP, one in the background Ctrl-C, and processes inherit what is ignored.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _say_phase(phase: str, say: Callable[..., None]) -> None:

@@ -13,6 +13,7 @@ for folder in (Path(__file__).parent, Path(__file__).parents[1]):  # helpers, ex
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("MUJOCO_GL", "egl")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # as the library sets it, for tests that import gRPC before it
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import sys
 from typing import Any
 
 import gymnasium as gym
@@ -21,13 +21,22 @@ STILL = {
 """Cart-pole settings under which nothing but the PD law acts on the cart and no episode ends."""
 
 
-def heed_signals() -> None:
-    """Let a process that a test starts end when it is asked to, also where the test run itself is deaf to it.
+_HEED = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
-    A run in the background ignores Ctrl-C, one under ``nohup`` SIGHUP, and processes inherit what is ignored.
+
+def heeding_signals(command: list[str]) -> list[str]:
+    """Return a command that ends when it is asked to, also where the test run itself is deaf to it.
+
+    A run in the background ignores Ctrl-C, one under ``nohup`` SIGHUP, and processes inherit what is ignored. Not by
+    ``preexec_fn``: it runs Python in a copy of this process, whose threads and locks (gRPC's, torch's) are not there,
+    and some of these copies abort.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    return [sys.executable, "-I", "-S", "-c", _HEED, *command]
 
 
 class FakeBackend:

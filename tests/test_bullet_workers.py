@@ -116,6 +116,9 @@ def test_a_robot_that_is_not_finite_is_alone_and_recovers(make: Make, cause: str
 
 
 def test_a_killed_worker_is_reported_at_once_and_nothing_stays(make: Make) -> None:
+    """At once is without waiting for an answer for as long as a worker may take."""
+    from adc_wrappers.backends.bullet_robot.workers import _PATIENCE
+
     backend = make(4, workers=2)
     hold(backend, 1)
     pids = backend._batch.pids  # type: ignore[union-attr]
@@ -123,7 +126,7 @@ def test_a_killed_worker_is_reported_at_once_and_nothing_stays(make: Make) -> No
     begin = time.monotonic()
     with pytest.raises(BackendError, match=r"exit code -9 \(SIGKILL\).*make a new one"):
         hold(backend, 3)
-    assert time.monotonic() - begin < 5.0
+    assert time.monotonic() - begin < 0.1 * _PATIENCE
     assert not any(map(running, pids))
     with pytest.raises(BackendError, match="closed"):
         hold(backend, 1)
@@ -216,7 +219,7 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
         print("workers:", *backend._batch.pids)
         """,
     )
-    out, err = script.communicate(timeout=60)
+    out, err = script.communicate(timeout=300)
     assert script.returncode == 0, err
     assert out.count("workers:") == 1
     assert "leaked" not in err

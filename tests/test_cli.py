@@ -244,7 +244,7 @@ def start(run: Path, *more: str) -> subprocess.Popen[bytes]:
     )
 
 
-def wait_for(condition, seconds=120.0):
+def wait_for(condition, seconds=300.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from helpers import heed_signals
+from helpers import heeding_signals
 from study_helpers import small_jobs
 
 from adc_wrappers.cli.main import main
@@ -315,8 +315,8 @@ with FolderLock(Path(sys.argv[1])):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
 def test_signals_free_it_and_after_a_kill_it_is_taken_over(tmp_path, number):
     holder = subprocess.Popen(
-        [sys.executable, "-c", _HOLDER, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        preexec_fn=heed_signals,
+        heeding_signals([sys.executable, "-c", _HOLDER, str(tmp_path)]), stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert holder.stdout.readline() == b"held\n"
     assert try_lock(tmp_path) is not None

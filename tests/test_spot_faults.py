@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("bosdyn.client")
 
-from helpers import heed_signals
+from helpers import heeding_signals
 from spot_robot_helpers import nothing_left, spot_env, still_action, streams_closed
 
 from adc_wrappers.core.errors import BackendError
@@ -201,11 +201,10 @@ def test_ctrl_c_at_any_moment_ends_with_motors_off(line):
             user=robot.username, word=robot.password,
         )  # fmt: skip
         process = subprocess.Popen(
-            [sys.executable, "-c", text],
+            heeding_signals([sys.executable, "-c", text]),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=heed_signals,
         )
         while (said := process.stdout.readline()).strip() != line:
             assert said, process.communicate()[1]  # it has ended by itself: why?

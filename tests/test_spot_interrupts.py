@@ -108,31 +108,37 @@ class Robot:
     username, password, settings = {user!r}, {word!r}, Settings
 env = spot_env(Robot, keeper=True, keeper_silence=60.0)
 env.actuator_backend.session.arm()
-child = os.fork()
-if child == 0:
-    sys.exit(7)  # and the exit handlers run
-deadline = time.monotonic() + 60.0
-while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
-    if time.monotonic() > deadline:
-        os.kill(child, 9)
-        sys.exit("the child hangs")
-    time.sleep(0.05)
+codes = set()
+for _ in range({children}):
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)  # and the exit handlers run
+    deadline = time.monotonic() + 60.0
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(child, 9)
+            sys.exit("the child hangs")
+        time.sleep(0.01)
+    codes.add(os.waitstatus_to_exitcode(ended[1]))
 session = env.actuator_backend.session
-code, power = os.waitstatus_to_exitcode(ended[1]), session.health().motor_power
-print(code, power, session.confirm_lease(), session.lease.keeper_problem())
+print(codes, session.health().motor_power, session.confirm_lease(), session.lease.keeper_problem())
 """
 
 
 @pytest.mark.slow
-def test_a_forked_child_that_exits_neither_hangs_nor_touches_the_robot():
+def test_forked_children_that_exit_neither_hang_nor_abort_nor_touch_the_robot():
+    """Many, because gRPC's own handlers, where they are on, abort only some. The library turns them off by itself."""
+    plain = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
     with PracticeRobot(clock="lockstep") as robot:
         text = FORK.format(
             root=str(ROOT), tests=str(ROOT / "tests"), port=robot.port, certificate=str(robot.certificate),
-            user=robot.username, word=robot.password,
+            user=robot.username, word=robot.password, children=60,
         )  # fmt: skip
-        answer = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=300, check=False)
+        answer = subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, timeout=300, check=False, env=plain
+        )
         assert answer.returncode == 0, answer.stderr
-        assert answer.stdout.strip() == "7 ON None None"
+        assert answer.stdout.strip() == "{7} ON None None", answer.stderr
         assert robot.status()["motors"] == "off" and robot.status()["leases"] == {}
 
 

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("bosdyn.client")
 
-from helpers import heed_signals
+from helpers import heeding_signals
 from spot_robot_helpers import POLICY, Notes, nothing_left, spot_env
 
 from adc_wrappers.backends.spot.keeper import Keeping
@@ -71,8 +71,8 @@ class Driver:
             user=robot.username, word=robot.password, clock=robot.settings.clock, silence=SILENCE, keeper=keeper,
         )  # fmt: skip
         self.process = subprocess.Popen(
-            [sys.executable, "-c", text + textwrap.dedent(then)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, preexec_fn=heed_signals,
+            heeding_signals([sys.executable, "-c", text + textwrap.dedent(then)]), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
@@ -148,8 +148,8 @@ def test_deploy_has_a_keeper_and_ends_as_asked(tmp_path):
         command = ["deploy", str(POLICY), *where, "--clock", "lockstep", "--yes", "--out", str(tmp_path)]
         login = {"BOSDYN_CLIENT_USERNAME": robot.username, "BOSDYN_CLIENT_PASSWORD": robot.password}
         process = subprocess.Popen(
-            [sys.executable, "-m", "adc_wrappers.cli", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, env={**os.environ, **login}, preexec_fn=heed_signals,
+            heeding_signals([sys.executable, "-m", "adc_wrappers.cli", *command]), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, **login},
         )  # fmt: skip
         try:
             assert wait_for(lambda: robot.status()["mode"] == "joint" or process.poll() is not None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -195,10 +194,11 @@ class Silent(Commands):
 
     def __init__(self):
         super().__init__()
-        self.answer = threading.Event()
+        self.answer, self.all_taken = threading.Event(), threading.Event()
 
     def send_joint_control_commands(self, requests):
         response = super().send_joint_control_commands(requests)
+        self.all_taken.set()
         self.answer.wait()
         return response
 
@@ -210,10 +210,7 @@ def test_the_fall_back_does_not_wait_for_a_robot_that_does_not_answer():
     robot.messages.get(timeout=30)
     sending.stop(0.01)  # returns although the stream is still open
     assert sending.ended is None
-    while not robot.messages.empty():
-        robot.messages.get()
-    time.sleep(0.05)
-    assert robot.messages.empty()  # and nothing more is sent
+    assert robot.all_taken.wait(30.0)  # and nothing more is sent
     robot.answer.set()
     sending.stop()
     assert "INACTIVE" in sending.ended

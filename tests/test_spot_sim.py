@@ -20,7 +20,7 @@ from bosdyn.api import robot_state_pb2
 from bosdyn.client.estop import EstopClient, EstopEndpoint, EstopKeepAlive
 from bosdyn.client.robot_command import RobotCommandBuilder
 from bosdyn.util import timestamp_to_nsec
-from helpers import heed_signals
+from helpers import heeding_signals
 from spot_robot_helpers import streams_closed
 from spot_sim_helpers import EXPIRED, OK, Client, LocalRobot, connect
 
@@ -207,16 +207,16 @@ def test_sit_self_right_and_freeze(robot, client):
     client.stand()
     client.commands.robot_command(RobotCommandBuilder.freeze_command())
     assert robot.status()["mode"] == "stand"
-    blocking_sit(client.commands, update_frequency=20)
+    blocking_sit(client.commands, timeout_sec=60, update_frequency=20)
     assert robot.status()["mode"] == "sit" and robot.status()["base_position"][2] < 0.2
-    blocking_selfright(client.commands, update_frequency=20)
+    blocking_selfright(client.commands, timeout_sec=60, update_frequency=20)
     assert robot.status()["mode"] == "sit"
 
 
 def test_time_synchronization_finds_the_skew(tmp_path):
     robot = LocalRobot(tmp_path, clock="realtime", clock_skew=-199.0)
     sdk_robot = connect(robot)
-    sdk_robot.time_sync.wait_for_sync()
+    sdk_robot.time_sync.wait_for_sync(timeout_sec=60)
     skew = sdk_robot.time_sync.endpoint.clock_skew
     sdk_robot.time_sync.stop()
     robot.close()
@@ -323,9 +323,7 @@ def test_the_page_shows_the_robot_where_it_is(robot, client):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_ends_the_command_and_its_robot():
     command = [sys.executable, "-m", "adc_wrappers.cli", "spot-sim", "--clock", "lockstep"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed_signals
-    )
+    process = subprocess.Popen(heeding_signals(command), stdout=subprocess.PIPE, text=True, start_new_session=True)
     first = process.stdout.readline()
     port = int(first.split("port ")[1].split(",")[0])
     while "Ctrl+C" not in process.stdout.readline():

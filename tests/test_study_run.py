@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from study_helpers import SMALL, small_jobs, small_plan
@@ -298,7 +299,22 @@ def test_a_preempted_slurm_job_is_submitted_again():
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
+def children(pid: int) -> list[int]:
+    """The processes that any thread of a process has started."""
+    found = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(number) for path in found for number in path.read_text().split()]
+
+
+def running(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_a_killed_study_goes_on_and_repeats_nothing(tmp_path):
     """Killed with SIGKILL when the first runs are finished; its workers end too, and the second start does the rest."""
     out = tmp_path / "study"
@@ -309,9 +325,12 @@ def test_a_killed_study_goes_on_and_repeats_nothing(tmp_path):
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     while not list(out.glob("*/seed*/job.json")) and process.poll() is None:
         time.sleep(0.1)
+    workers = children(process.pid)
+    assert workers
     process.send_signal(signal.SIGKILL)
     process.wait()
-    time.sleep(2.0)
+    while any(map(running, workers)):
+        time.sleep(0.1)
     before = {path: path.stat().st_mtime_ns for path in out.glob("*/seed*/eval.json")}
     done = {path.parent: path.read_text() for path in out.glob("*/seed*/job.json")}
     assert done

@@ -10,7 +10,7 @@ import time
 import mujoco
 import numpy as np
 import pytest
-from helpers import heed_signals
+from helpers import heeding_signals
 from view_helpers import free_port, session_of
 
 from adc_wrappers import make_env
@@ -150,19 +150,18 @@ def test_view_shows_a_run(tmp_path, capsys):
 def test_ctrl_c_ends_the_command_cleanly():
     command = [sys.executable, "-m", "adc_wrappers.cli", "view", "cartpole", "--backend", "analytic"]
     process = subprocess.Popen(
-        [*command, "--port", str(free_port())],
+        heeding_signals([*command, "--port", str(free_port())]),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        preexec_fn=heed_signals,
     )
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("watch"):
             break
     process.send_signal(2)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130 and "Traceback" not in errors
 
 

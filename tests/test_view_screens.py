@@ -91,7 +91,7 @@ class Client:
         start = message.find(b"\x28\xb5\x2f\xfd")  # a zstandard frame
         return self._unpack().decompress(message[start:]) if start >= 0 else b""
 
-    def wait_for(self, condition, seconds=15.0):
+    def wait_for(self, condition, seconds=60.0):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if condition(self._text):
@@ -108,7 +108,7 @@ def test_a_closed_page_frees_its_port(spot):
     view = BrowserView(session_of(spot), figure_of(spot.task), port=free_port())
     port = view.server.get_port()
     view.close()
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 60.0
     while time.monotonic() < deadline:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:

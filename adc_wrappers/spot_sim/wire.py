@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from adc_wrappers.core.errors import MissingExtraError
+
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # before gRPC's import; why is said in backends/spot/sdk.py
 
 try:
     import grpc
