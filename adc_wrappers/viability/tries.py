@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.spot_model import FOOT_NAMES
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.cartpole import CartTask
 from adc_wrappers.envs.spot import SpotStandTask
@@ -267,7 +266,8 @@ def _feedback(gain: NDArray[np.float64]) -> Policy:
 
 
 def _standing(task: SpotStandTask) -> Policy:
-    torques = StaticRobot(FOOT_NAMES).standing_torques(task.backend.nominal_pose[np.newaxis])[0]
+    robot = task.body.robot
+    torques = StaticRobot(robot.foot_names, robot).standing_torques(task.backend.nominal_pose[np.newaxis])[0]
 
     def policy(observation: NDArray[np.float32]) -> NDArray[np.float32]:
         stiffness = np.asarray(task.backend.gains().stiffness)
