@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 # RLlib pins an older Gymnasium, so it has an environment of its own.
 RLLIB_VENV ?= .venv-rllib
 RLLIB_STAMP := $(RLLIB_VENV)/.installed
-RLLIB_TESTS := tests/test_rllib.py tests/test_curriculum.py tests/test_counting.py tests/test_wrappers.py
+RLLIB_TESTS := tests/trainers/test_rllib.py tests/core/test_curriculum.py tests/core/test_counting.py tests/core/test_wrappers.py
 # Isaac Lab has an environment of its own. ISAAC=small: CPU torch, 3 GB, NVIDIA's pins overridden. ISAAC=full: as its makers
 # support it (8 GB, Python 3.12). ISAAC_PHYSX= leaves PhysX out, whose packages carry an NVIDIA licence.
 ISAAC ?= small
@@ -22,8 +22,8 @@ ISAAC_STAMP := $(ISAAC_VENV)/.installed-$(ISAAC)
 ISAAC_PACKAGES := "newton[sim]==1.6.1" warp-lang==1.17.0 gymnasium numpy prettytable lazy_loader trimesh usd-exchange==3.0.1 \
 	newton-usd-schemas hydra-core rsl-rl-lib==5.5.1 scipy tensorboard psutil filelock einops packaging botocore requests \
 	omniverseclient==2.74.0 rich matplotlib h5py
-ISAAC_TESTS := tests/test_isaaclab_fakes.py tests/test_host_reads.py tests/test_isaaclab_events.py \
-	tests/test_isaaclab_motion.py tests/test_isaaclab_spot.py tests/test_isaaclab_training.py
+ISAAC_TESTS := tests/backends/test_isaaclab_fakes.py tests/backends/test_host_reads.py tests/backends/test_isaaclab_events.py \
+	tests/backends/test_isaaclab_motion.py tests/backends/test_isaaclab_spot.py tests/trainers/test_isaaclab_training.py
 
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy
@@ -58,7 +58,7 @@ test-rsl-rl: $(STAMP)  ## the RSL-RL adapter against every supported release
 	set -e; for version in $(RSL_RL_VERSIONS); do \
 		$(BIN)/python -m pip install -qq --no-deps --target $(VENV)/rsl-rl/$$version rsl-rl-lib==$$version; \
 		echo "RSL-RL $$version"; \
-		PYTHONPATH=$(VENV)/rsl-rl/$$version $(BIN)/python -m pytest -q tests/test_rsl_rl.py; \
+		PYTHONPATH=$(VENV)/rsl-rl/$$version $(BIN)/python -m pytest -q tests/trainers/test_rsl_rl.py; \
 	done
 
 $(RLLIB_STAMP): setup.cfg pyproject.toml

@@ -11,7 +11,7 @@ _RLLIB_ADAPTER = Path(__file__).parent / "adc_wrappers" / "rllib"
 collect_ignore_glob = (
     []
     if importlib.util.find_spec("isaaclab")
-    else ["*/spot_isaaclab/*", "tests/isaac_helpers.py", "examples/isaaclab/*"]
+    else ["*/spot_isaaclab/*", "tests/backends/isaac_helpers.py", "examples/isaaclab/*"]
 )
 
 

@@ -174,7 +174,7 @@ def table(rows: list[tuple[int, float, float, float | None]], arguments: argpars
         f"{arguments.device}, torch {torch.__version__.split('+')[0]}, {platform.machine()}, one thread, commit "
         f"{commit.strip()}, {duration / 60:.0f} minutes. CPU time; medians of {ROUNDS} rounds. No GPU was there: on "
         "one, the wrapper's operations are queued beside the simulator's, with no read from the device inside `step` "
-        "and one per iteration (`tests/test_host_reads.py`).",
+        "and one per iteration (`tests/backends/test_host_reads.py`).",
         "",
         "| envs | wrapper, µs per step | closing an iteration, µs | the same, per step of 24 | Isaac Lab's step, ms | "
         "wrapper's share of it |",

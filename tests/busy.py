@@ -3,7 +3,7 @@
 A test that passes on a quiet machine only is a defect, of the test or of what it tests::
 
     python tests/busy.py --runs 3                       # the whole suite, three times
-    python tests/busy.py --runs 20 tests/test_sb3.py    # some files, twenty times
+    python tests/busy.py --runs 20 tests/trainers/test_sb3.py    # some files, twenty times
 
 Prints a line per run and ends with 1 if any run failed; the output of a failed run is kept.
 """

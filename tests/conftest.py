@@ -1,4 +1,4 @@
-"""Shared set-up: one thread for torch, no screen needed, helpers importable."""
+"""Shared set-up: one thread for torch, no screen needed, the helpers of every room importable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-for folder in (Path(__file__).parent, Path(__file__).parents[1]):  # helpers, examples
+HERE = Path(__file__).parent
+ROOMS = sorted(path for path in HERE.iterdir() if path.is_dir() and any(path.glob("test_*.py")))
+for folder in (HERE.parent, *ROOMS, HERE):  # examples, and helpers
     sys.path.insert(0, str(folder))
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("MUJOCO_GL", "egl")
@@ -34,31 +36,3 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
-
-
-@pytest.fixture
-def robot(tmp_path):
-    """A practice robot in this process."""
-    from spot_sim_helpers import LocalRobot
-
-    robot = LocalRobot(tmp_path)
-    yield robot
-    robot.close()
-
-
-@pytest.fixture
-def client(robot):
-    """A client of it, logged in."""
-    from spot_sim_helpers import Client
-
-    client = Client(robot)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def driving(client):
-    """The client, in joint control, after one command."""
-    client.drive()
-    client.step()
-    return client

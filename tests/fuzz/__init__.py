@@ -3,4 +3,5 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests' helpers, for a run without pytest
+for room in ("study", "trainers"):  # whose helpers it takes, for a run without pytest
+    sys.path.insert(0, str(Path(__file__).parents[1] / room))

@@ -20,7 +20,7 @@ from spot_robot_helpers import nothing_left, spot_env, still_action, streams_clo
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.spot_sim import PracticeRobot
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 # fault, its parameters, the checks that may find it, what the robot is found doing then
 DRIVING = [
@@ -197,7 +197,7 @@ def test_ctrl_c_at_any_moment_ends_with_motors_off(line):
     """The script has no ``finally``: the backend looks after itself."""
     with PracticeRobot(clock="lockstep") as robot:
         text = SCRIPT.format(
-            root=str(ROOT), tests=str(ROOT / "tests"), port=robot.port, certificate=str(robot.certificate),
+            root=str(ROOT), tests=str(Path(__file__).parent), port=robot.port, certificate=str(robot.certificate),
             user=robot.username, word=robot.password,
         )  # fmt: skip
         process = subprocess.Popen(

@@ -27,7 +27,7 @@ from adc_wrappers.spot_sim import PracticeRobot
 from adc_wrappers.trajectories import read_log
 from adc_wrappers.trajectories.parquet import read_parquet
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def the_trial(folder: Path) -> Path:

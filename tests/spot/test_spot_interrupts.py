@@ -19,7 +19,7 @@ from spot_robot_helpers import nothing_left, spot_env
 from adc_wrappers.backends.spot.signals import EndingSignals, uninterrupted
 from adc_wrappers.spot_sim import PracticeRobot
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class AskedError(Exception):
@@ -131,7 +131,7 @@ def test_forked_children_that_exit_neither_hang_nor_abort_nor_touch_the_robot():
     plain = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
     with PracticeRobot(clock="lockstep") as robot:
         text = FORK.format(
-            root=str(ROOT), tests=str(ROOT / "tests"), port=robot.port, certificate=str(robot.certificate),
+            root=str(ROOT), tests=str(Path(__file__).parent), port=robot.port, certificate=str(robot.certificate),
             user=robot.username, word=robot.password, children=60,
         )  # fmt: skip
         answer = subprocess.run(

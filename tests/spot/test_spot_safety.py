@@ -13,8 +13,7 @@ pytest.importorskip("bosdyn.client")
 from bosdyn.client.exceptions import LeaseUseError, TimedOutError
 from bosdyn.client.lease import LeaseClient, LeaseNotOwnedByWallet, ResourceAlreadyClaimedError
 from spot_robot_helpers import Notes, connection, nothing_left, spot_env, still_action
-from test_spot_messages import command
-from test_spot_streams import Commands, sender
+from spot_stream_helpers import Commands, command, sender
 
 from adc_wrappers.backends.guard import PRACTICE_LIMITS, Guard
 from adc_wrappers.backends.spot.driving import JointDriver

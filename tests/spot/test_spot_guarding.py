@@ -14,7 +14,7 @@ from spot_driver_helpers import HOLD, fake_driver
 from spot_helpers import make_state
 from spot_robot_helpers import Notes, own_threads, spot_env, still_action
 from spot_sim_helpers import LocalRobot
-from test_spot_streams import Commands
+from spot_stream_helpers import Commands
 
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.spot.listening import Audience

@@ -13,7 +13,7 @@ import numpy as np
 from adc_wrappers import make_env
 from adc_wrappers.policy import load
 
-POLICY = Path(__file__).parents[1] / "examples" / "policies" / "spot_handstand.onnx"
+POLICY = Path(__file__).parents[2] / "examples" / "policies" / "spot_handstand.onnx"
 
 
 class Notes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 
 import numpy as np
@@ -11,37 +9,12 @@ import pytest
 
 pytest.importorskip("bosdyn.client")
 
-from bosdyn.api import robot_command_pb2
-from spot_helpers import make_state
-from test_spot_messages import command, message
+from spot_stream_helpers import Commands, States, command, sender
 
 from adc_wrappers.backends.spot.listening import Repeater
 from adc_wrappers.backends.spot.messages import JointOrder, seconds
 from adc_wrappers.backends.spot.signals import uninterrupted
-from adc_wrappers.backends.spot.streams import CommandSender, StateReceiver
-
-
-class Commands:
-    """A robot that takes messages until it is told to close the stream."""
-
-    def __init__(self):
-        self.messages = queue.Queue()
-        self.closing = threading.Event()
-
-    def send_joint_control_commands(self, requests):
-        for request in requests:
-            self.messages.put(request.joint_command)
-            if self.closing.is_set():
-                break
-        status = robot_command_pb2.JointControlStreamResponse.STATUS_INACTIVE
-        return robot_command_pb2.JointControlStreamResponse(status=status, message="not in joint control")
-
-
-def sender(robot, now, *, period=0.002, time_to_live=0.05, life=0.08):
-    return CommandSender(
-        robot, JointOrder(), now, now, period=period, time_to_live=time_to_live, life=life, client_name="me",
-        velocity_limit=20.0,
-    )  # fmt: skip
+from adc_wrappers.backends.spot.streams import StateReceiver
 
 
 class Clock:
@@ -125,29 +98,6 @@ def test_the_echo_lag_counts_from_the_oldest_that_is_not_acknowledged():
     sending.acknowledge(5, time.monotonic())
     assert sending.echo_lag() == 0.0 and len(sending.echo_times) == 1
     sending.stop()
-
-
-class States:
-    """A state stream that gives what it is fed."""
-
-    def __init__(self):
-        self.feed = queue.Queue()
-        self.state = make_state(touching=("fl_foot",))
-
-    def get_robot_state_stream(self):
-        return self
-
-    def cancel(self):
-        self.feed.put(None)
-
-    def say(self, stamp):
-        made = message(self.state)
-        made.joint_states.acquisition_timestamp.FromNanoseconds(round(stamp * 1e9))
-        self.feed.put(made)
-
-    def __iter__(self):
-        while (made := self.feed.get()) is not None:
-            yield made
 
 
 @pytest.fixture

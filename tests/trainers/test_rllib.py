@@ -46,7 +46,7 @@ from adc_wrappers.rllib import (
 from adc_wrappers.rllib.runner import RunnerSettings, wrap_runner_env
 from adc_wrappers.runs import RunFolderError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONFIG = CurriculumConfig(start_stiffness=36.0, target_stiffness=6.25, length_max=100, ema=0.3)
 SCRIPTS = [[3], [7], [9], [1]]
 PRIORITY = {"RAY_worker_niceness": "0", "OMP_NUM_THREADS": "1"}

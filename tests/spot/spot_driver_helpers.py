@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from test_spot_streams import Commands, States
+from spot_stream_helpers import Commands, States
 
 from adc_wrappers.backends.guard import PRACTICE_LIMITS, Guard
 from adc_wrappers.backends.spot.driving import JointDriver

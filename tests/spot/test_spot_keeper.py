@@ -24,7 +24,7 @@ from adc_wrappers.backends.spot.settings import SpotRobotSettings
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.spot_sim import PracticeRobot
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LONG = 180.0  # seconds; far more than anything takes, on a computer that does much else
 SILENCE = 5.0
 
@@ -67,7 +67,7 @@ class Driver:
 
     def __init__(self, robot, then, keeper=True):
         text = SCRIPT.format(
-            root=str(ROOT), tests=str(ROOT / "tests"), port=robot.port, certificate=str(robot.certificate),
+            root=str(ROOT), tests=str(Path(__file__).parent), port=robot.port, certificate=str(robot.certificate),
             user=robot.username, word=robot.password, clock=robot.settings.clock, silence=SILENCE, keeper=keeper,
         )  # fmt: skip
         self.process = subprocess.Popen(

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("bosdyn.client")
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import safety
 

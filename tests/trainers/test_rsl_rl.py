@@ -12,12 +12,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from helpers import FakeBackend, ScriptedEnv, TorchBatchEnv
+from gymnasium.vector import AutoresetMode
+from helpers import FakeBackend, TorchBatchEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rsl_rl.algorithms import PPO
 from rsl_rl.runners import OnPolicyRunner
+from rsl_rl_helpers import FAST, LENGTHS, TINY, Watched, scripted
 from tensordict import TensorDict
 
 from adc_wrappers import (
@@ -35,16 +36,6 @@ from adc_wrappers.rsl_rl import CurriculumRunner, RslRlVecEnv, paper_runner_conf
 from adc_wrappers.rsl_rl.models import MirrorGaussian, TaskMLP
 from adc_wrappers.runs import RunFolder
 from adc_wrappers.training import PpoConfig, default_config, load_trained, trainer_module
-
-FAST = CurriculumConfig(start_stiffness=60.0, target_stiffness=40.0, length_max=12, ema=0.5)
-TINY = PpoConfig(total_steps=256, num_envs=4, n_steps=8, batch_size=16, n_epochs=1, hidden=(8,))
-LENGTHS = [[3, 7], [5, 4], [11, 2], [8, 8]]
-
-
-def scripted(rows=LENGTHS, mode=AutoresetMode.SAME_STEP, **wrapper):
-    envs = SyncVectorEnv([lambda row=row: ScriptedEnv(row) for row in rows], autoreset_mode=mode)
-    backend = FakeBackend(len(rows))
-    return ActuatorCurriculumVectorWrapper(envs, FAST, backend=backend, **wrapper)
 
 
 def tiny_runner(env, log_dir=None, ppo=TINY):
@@ -142,13 +133,6 @@ def episodes_by_hand(rows, steps, iterations):
         yield totals
 
 
-class Watched(CurriculumRunner):
-    """Notes K after every iteration."""
-
-    def after_iteration(self, losses):
-        self.stiffness = [*getattr(self, "stiffness", []), self.curriculum_env.adc.report["stiffness"]]
-
-
 def test_an_iteration_is_closed_once_per_update_by_the_episodes_completed_in_it():
     env = RslRlVecEnv(scripted(), max_episode_length=20)
     runner = Watched(env, runner_config(TINY, env))
@@ -242,7 +226,9 @@ def test_the_papers_tables():
 RANK = """
 import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
-from test_rsl_rl import LENGTHS, TINY, Watched, scripted, runner_config, RslRlVecEnv, torch
+import torch
+from rsl_rl_helpers import LENGTHS, TINY, Watched, scripted
+from adc_wrappers.rsl_rl import RslRlVecEnv, runner_config
 import os
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 torch.manual_seed(rank)
@@ -256,7 +242,7 @@ print(json.dumps([runner.stiffness, weights]))
 
 
 def ranks(world, port):
-    here = json.dumps([str(Path(__file__).parent)])
+    here = json.dumps([str(Path(__file__).parent), str(Path(__file__).parents[1])])  # its helpers, and all tests'
     environment = {**os.environ, "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     processes = [
         subprocess.Popen(

@@ -20,7 +20,7 @@ from adc_wrappers.study.results import read_results
 from adc_wrappers.training import load_trained
 
 QUICK = ["--backend", "analytic", "--workers", "batch", "--num-envs", "4", "--ppo.n-steps", "32", "--ppo.hidden", "8"]
-POLICY = Path(__file__).parents[1] / "examples" / "policies" / "spot_handstand.onnx"
+POLICY = Path(__file__).parents[2] / "examples" / "policies" / "spot_handstand.onnx"
 
 
 def adc(*words):

@@ -134,7 +134,7 @@ def test_a_checkpoint_from_before_envs_were_saved_still_loads(tmp_path, trainer,
     folder = RunFolder.create(tmp_path / "run", config.to_dict())
     folder.checkpoints.folder.mkdir()
     name = f"checkpoint_without_envs_{trainer}.ckpt"
-    shutil.copy(Path(__file__).parent / "data" / name, folder.checkpoints.folder / "step_000000000096.ckpt")
+    shutil.copy(Path(__file__).parents[1] / "data" / name, folder.checkpoints.folder / "step_000000000096.ckpt")
     before = folder.checkpoints.load_latest()
     assert "envs.json" not in before.files
     run(config, folder.path, resume=True)

@@ -11,13 +11,12 @@ import pytest
 pytest.importorskip("mujoco")
 pytest.importorskip("cma")
 
-from test_sysid import HIDDEN, record_spot
+from sysid_helpers import HIDDEN, SETTINGS, record_spot
 
 from adc_wrappers import CurriculumConfig
 from adc_wrappers.cli import main
 from adc_wrappers.sysid import (
     FreeParameter,
-    IdentifySettings,
     WindowSettings,
     identify,
     load_identification,
@@ -28,12 +27,6 @@ from adc_wrappers.sysid.simulation import model_digest
 from adc_wrappers.trajectories import read_log, write_log
 
 NOISY = dataclasses.replace(HIDDEN, position_noise=0.001, velocity_noise=0.03, seed=3)
-SETTINGS = IdentifySettings(
-    free=(FreeParameter("stiffness"), FreeParameter("damping"), FreeParameter("coulomb"), FreeParameter("delay")),
-    windows=WindowSettings(length=0.4, burn_in=0.15),
-    generations=25,
-    tolerance=0.15,
-)
 
 
 @pytest.fixture(scope="module")

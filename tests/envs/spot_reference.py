@@ -1,7 +1,7 @@
 """States of Spot, and what MuJoCo made of them: numbers that every simulator must reproduce.
 
-``python tests/spot_reference.py`` writes ``tests/data/spot_reference.json``. ``tests/test_spot_reference.py`` holds
-MuJoCo and PyBullet to it, ``tests/test_isaaclab_spot.py`` Isaac Lab, which has an environment of its own.
+``python tests/envs/spot_reference.py`` writes ``tests/data/spot_reference.json``. ``test_spot_reference.py`` beside it
+holds MuJoCo and PyBullet to it, ``tests/backends/test_isaaclab_spot.py`` Isaac Lab in an environment of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-FILE = Path(__file__).parent / "data" / "spot_reference.json"
+FILE = Path(__file__).parents[1] / "data" / "spot_reference.json"
 SETTINGS = {"preset": "authors", "randomize": False, "scale_by_dt": False}
 """The preset with the most reward terms."""
 

@@ -15,9 +15,11 @@ from adc_wrappers.trajectories import TrajectoryError, TrajectoryLog
 pytest.importorskip("mujoco")
 pytest.importorskip("cma")
 
+from sysid_helpers import HIDDEN, record_spot
+
 from adc_wrappers.backends.base import BackendError
 from adc_wrappers.backends.robots import make_robot_backend
-from adc_wrappers.backends.spot_model import NOMINAL_POSE, standing_height
+from adc_wrappers.backends.spot_model import NOMINAL_POSE
 from adc_wrappers.cli import main
 from adc_wrappers.sysid import (
     KINDS,
@@ -40,16 +42,7 @@ from adc_wrappers.sysid.search import CmaSearch
 from adc_wrappers.sysid.simulation import Prediction
 from adc_wrappers.sysid.windows import TargetTable, Windows, in_joint_order
 
-HIDDEN = HiddenParameters(stiffness_scale=2 / 3, damping_scale=1.1, coulomb=0.6, delay_steps=3)
 TRUTH = {"stiffness": 2 / 3, "damping": 1.1, "coulomb": 0.6, "delay": 0.006}
-
-
-def record_spot(hidden=HIDDEN, *, seconds=1.5, standing=False, stiffness=60.0, engine="mujoco"):
-    robot = HiddenRobot(make_robot_backend(engine, 1, fixed_base=not standing), hidden)
-    robot.set_gains(np.full((1, 12), stiffness), np.full((1, 12), 1.5))
-    robot.reset(start_of(robot, height=standing_height(NOMINAL_POSE) if standing else 2.0))
-    chirp = Chirp(pose=robot.nominal_pose, amplitude=0.1 if standing else 0.2, period=seconds)
-    return record(robot, chirp, seconds, on_stand=not standing, source="test")
 
 
 def truth_point(space):

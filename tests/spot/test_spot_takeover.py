@@ -14,8 +14,7 @@ pytest.importorskip("cryptography")
 from spot_driver_helpers import HOLD, Late, fake_driver
 from spot_robot_helpers import spot_env, still_action
 from spot_sim_helpers import EXPIRED, Client, LocalRobot
-from test_spot_messages import command
-from test_spot_streams import Commands, sender
+from spot_stream_helpers import Commands, command, sender
 
 from adc_wrappers.backends.guard import PRACTICE_LIMITS, ROBOT_LIMITS
 from adc_wrappers.backends.spot.driving import JointDriver

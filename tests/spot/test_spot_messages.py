@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("bosdyn.client")
 
 from bosdyn.api import robot_state_pb2
+from spot_stream_helpers import POSE, command, message
 
 from adc_wrappers import make_env
 from adc_wrappers.backends.guard import ROBOT_LIMITS
@@ -22,7 +23,6 @@ from adc_wrappers.backends.spot.estimation import StateEstimator
 from adc_wrappers.backends.spot.health import read_health
 from adc_wrappers.backends.spot.messages import (
     STREAM_ORDER,
-    JointCommand,
     JointOrder,
     build_request,
     check_named,
@@ -31,41 +31,9 @@ from adc_wrappers.backends.spot.messages import (
 from adc_wrappers.backends.spot.proof import make_key, write_key
 from adc_wrappers.backends.spot.settings import SpotRobotSettings
 from adc_wrappers.backends.spot.takeover import STIFF_STIFFNESS, gain_setpoints, pose_setpoints
-from adc_wrappers.backends.spot_model import FOOT_NAMES, JOINT_NAMES, LINK_NAMES, NOMINAL_POSE
+from adc_wrappers.backends.spot_model import FOOT_NAMES, JOINT_NAMES, LINK_NAMES
 from adc_wrappers.backends.spot_model.mechanics import effective_inertia
 from adc_wrappers.core.errors import BackendError
-
-POSE = np.array(NOMINAL_POSE)
-
-
-def message(state, joints=12, contacts=(1, 1, 1, 1)):
-    """A state message that says what a simulator's state says."""
-    made = robot_state_pb2.RobotStateStreamResponse()
-    made.joint_states.acquisition_timestamp.FromNanoseconds(1_700_000_000_123_000_000)
-    for name, values in (
-        ("position", state.joint_positions),
-        ("velocity", state.joint_velocities),
-        ("load", state.joint_torques),
-    ):
-        getattr(made.joint_states, name).extend(np.resize(values[0], joints))
-    body = made.kinematic_state.odom_tform_body
-    body.position.x, body.position.y, body.position.z = state.base_position[0]
-    body.rotation.w, body.rotation.x, body.rotation.y, body.rotation.z = state.base_quaternion[0]
-    turn = _rotation(state.base_quaternion[0])
-    velocity = made.kinematic_state.velocity_of_body_in_odom
-    velocity.linear.x, velocity.linear.y, velocity.linear.z = turn @ state.base_linear_velocity[0]
-    velocity.angular.x, velocity.angular.y, velocity.angular.z = turn @ state.base_angular_velocity[0]
-    made.contact_states.extend(contacts)
-    made.last_command.user_command_key = 7
-    return made
-
-
-def _rotation(quaternion):
-    import mujoco
-
-    out = np.zeros(9)
-    mujoco.mju_quat2Mat(out, quaternion)
-    return out.reshape(3, 3)
 
 
 def test_the_45_numbers_of_a_message_are_those_of_the_simulator():
@@ -166,17 +134,6 @@ def test_foreign_joints_and_a_stream_in_another_order_are_refused():
         check_named(named, POSE[[0, 2, 1, *range(3, 12)]], 0.01)
     with pytest.raises(BackendError, match="lacks the joints fl_hx"):
         check_named({"fr.hx": 0.0}, POSE, 0.01)
-
-
-def command(**changes):
-    values = {
-        "key": 3,
-        "position": POSE,
-        "load": np.zeros(12),
-        "stiffness": np.full(12, 40.0),
-        "damping": np.full(12, 2.0),
-    }
-    return JointCommand(**{**values, "source": 100.0, **changes})
 
 
 def test_every_message_is_complete():

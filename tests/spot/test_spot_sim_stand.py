@@ -91,7 +91,7 @@ def test_the_command_records_chirps_through_the_streams_within_a_robots_limits(h
 @pytest.mark.slow
 def test_what_a_robot_hides_is_found_through_its_streams(tmp_path, monkeypatch):
     pytest.importorskip("cma")
-    from test_sysid_recovery import SETTINGS
+    from sysid_helpers import SETTINGS
 
     from adc_wrappers.sysid import identify
 
