@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import rooms  # noqa: E402
+
 SOURCES = sorted(
     path
     for folder in ("adc_wrappers", "backends", "envs", "examples", "tests", "benchmarks")
@@ -55,20 +59,50 @@ def test_top_level_folders_are_links_in_the_package_and_no_modules_of_their_own(
         assert not bare, f"{path} imports {bare}"
 
 
-LAYERS = {
-    "adc_wrappers/core": ("adc_wrappers.core",),
-    "backends": ("adc_wrappers.core", "adc_wrappers.backends"),
-    "envs": ("adc_wrappers.core", "adc_wrappers.backends", "adc_wrappers.envs"),
-}
+RANKS = {"core": 0, "backends": 1, "envs": 2, "cli": 4}
+"""Rooms from the bottom up; every other room of the library stands between the tasks and the command line."""
 
 
-@pytest.mark.parametrize("folder", LAYERS)
-def test_imports_point_down(folder):
-    for path in SOURCES:
-        if path.relative_to(ROOT).as_posix().startswith(folder + "/"):
-            own = {module for module in imported(path) if module.split(".")[0] == "adc_wrappers"}
-            up = {module for module in own if not module.startswith(LAYERS[folder])}
-            assert not up, f"{path} imports {up}"
+def rank(module: str) -> int:
+    """How high a module stands; the package itself gathers the public names of the core and the tasks."""
+    return RANKS.get(rooms.room_of(module), 3) if "." in module else RANKS["envs"]
+
+
+def test_imports_point_down():
+    """Relative imports, those inside functions and those for type checkers too."""
+    graph = rooms.import_graph(ROOT, inner=True)
+    assert "adc_wrappers.core.joints" in graph["adc_wrappers.core.config"]  # a relative one is seen
+    up = {
+        f"{module} imports {other}"
+        for module, others in graph.items()
+        for other in others
+        if other != "adc_wrappers" and rank(other) > rank(module)
+    }
+    assert not up
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    import graphlib
+
+    packages = {module for module in rooms.import_graph(ROOT) if "." in module}
+    graph = {module: others & packages for module, others in rooms.import_graph(ROOT).items() if module in packages}
+    list(graphlib.TopologicalSorter(graph).static_order())  # raises and names the circle
+
+
+def test_importing_the_core_registers_nothing_and_loads_no_env():
+    """The package itself registers ids, for ``gymnasium.make("adc_wrappers:ADC/…")``; the core without it does not."""
+    code = (
+        "import sys, types, gymnasium\n"
+        "package = types.ModuleType('adc_wrappers'); package.__path__ = [sys.argv[1]]\n"
+        "sys.modules['adc_wrappers'] = package\n"
+        "before = set(gymnasium.registry)\n"
+        "import adc_wrappers.core\n"
+        "own = [name for name in sys.modules if name.startswith('adc_wrappers.')]\n"
+        "print([n for n in own if not n.startswith('adc_wrappers.core')], set(gymnasium.registry) - before)"
+    )
+    package = str(ROOT / "adc_wrappers")
+    answer = subprocess.run([sys.executable, "-c", code, package], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[] set()"
 
 
 def test_the_core_needs_numpy_and_gymnasium_only():
