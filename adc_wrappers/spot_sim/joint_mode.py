@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .clock import SECOND
-from .motion import JointCommand, JointControl
+from .motion import DatedCommand, JointControl
 from .readings import Reading
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class CommandStream:
     def __init__(self) -> None:
         self.gains: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
         """K and B of the last message that had them, one per joint of the robot."""
-        self.latest: JointCommand | None = None
+        self.latest: DatedCommand | None = None
         """The last command that arrived."""
         self.received = 0
         """Messages that arrived."""
@@ -154,7 +154,7 @@ class JointMode:
         self._robot.motion = JointControl(reading)
         self._entered = self._robot.elapsed
 
-    def accept(self, stream: CommandStream, command: JointCommand) -> None:
+    def accept(self, stream: CommandStream, command: DatedCommand) -> None:
         """Take a command, or end its stream.
 
         In lockstep time runs by itself outside joint mode, so nobody can date a first command well, whether it comes
@@ -192,7 +192,7 @@ class JointMode:
         motion = self._robot.motion
         return isinstance(motion, JointControl) and motion.command is not None
 
-    def _lasting(self, command: JointCommand) -> JointCommand:
+    def _lasting(self, command: DatedCommand) -> DatedCommand:
         """Return a first command with an end that lets it act for two steps, in lockstep."""
         if not self._robot.settings.lockstep:
             return command
@@ -203,7 +203,7 @@ class JointMode:
         until, probability = self._loss
         return self._robot.elapsed < until and bool(self._rng.random() < probability)
 
-    def _apply(self, command: JointCommand, new: bool) -> None:
+    def _apply(self, command: DatedCommand, new: bool) -> None:
         motion = self._robot.motion
         if isinstance(motion, JointControl):
             motion.command = command

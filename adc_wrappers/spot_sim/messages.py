@@ -13,7 +13,7 @@ from adc_wrappers.backends.spot_model import JOINT_NAMES, foot_positions
 
 from .condition import Mode
 from .joint_mode import CommandStream
-from .motion import ARM_JOINTS, JointCommand, JointOrder
+from .motion import ARM_JOINTS, DatedCommand, PdTargets
 from .readings import Reading, rotation
 from .robot import SimulatedSpot
 from .wire import geometry_pb2, nanoseconds, robot_state_pb2, set_time, timestamp
@@ -29,7 +29,7 @@ class InvalidRequest(ValueError):  # noqa: N818 (it is the protocol's word)
     """A joint command that the robot would not take."""
 
 
-def read_command(request: Any, stream: CommandStream, robot: SimulatedSpot) -> JointCommand:
+def read_command(request: Any, stream: CommandStream, robot: SimulatedSpot) -> DatedCommand:
     """Return a command from its message; gains that it does not have are those of an earlier one.
 
     Raises:
@@ -47,10 +47,10 @@ def read_command(request: Any, stream: CommandStream, robot: SimulatedSpot) -> J
         raise InvalidRequest("contact_advice: expected none or one for each of the four feet")
     now = robot.clock.now()
     reference = nanoseconds(update.reference_time) if update.HasField("reference_time") else now
-    order = JointOrder(*(values[:_LEGS] for values in (position, velocity, load, stiffness, damping)))
+    order = PdTargets(*(values[:_LEGS] for values in (position, velocity, load, stiffness, damping)))
     if robot.arm:
         robot.arm_positions = position[_LEGS:]
-    return JointCommand(
+    return DatedCommand(
         order=order,
         key=update.user_command_key,
         received=now,

@@ -19,12 +19,12 @@ __all__ = [
     "ARM_POSE",
     "SIT_POSE",
     "STAND_POSE",
-    "JointCommand",
+    "DatedCommand",
     "JointControl",
-    "JointOrder",
     "Limp",
     "Motion",
     "Move",
+    "PdTargets",
 ]
 
 _Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ _MOVE_SECONDS = 1.5
 _SETTLE_SECONDS = 0.3
 
 
-class JointOrder(NamedTuple):
+class PdTargets(NamedTuple):
     """``τ = K (position − q) + B (velocity − q̇) + load``, each ``(12,)``."""
 
     position: _Array
@@ -60,7 +60,7 @@ class Motion(ABC):
     """A way to drive the joints."""
 
     @abstractmethod
-    def order(self, elapsed: int) -> JointOrder:
+    def order(self, elapsed: int) -> PdTargets:
         """Return what holds for the next physics step."""
 
     @abstractmethod
@@ -78,9 +78,9 @@ class Limp(Motion):
 
     def __init__(self, begin: int, damping: float = 6.0) -> None:
         self._end = begin + round(_MOVE_SECONDS * SECOND)
-        self._order = JointOrder(STAND_POSE, _ZERO, _ZERO, _ZERO, np.full(12, damping))
+        self._order = PdTargets(STAND_POSE, _ZERO, _ZERO, _ZERO, np.full(12, damping))
 
-    def order(self, elapsed: int) -> JointOrder:
+    def order(self, elapsed: int) -> PdTargets:
         """Brake."""
         return self._order
 
@@ -114,21 +114,21 @@ class Move(Motion):
         move._to = move._from
         return move
 
-    def order(self, elapsed: int) -> JointOrder:
+    def order(self, elapsed: int) -> PdTargets:
         """Return the place on the way: half a cosine from the beginning to the end."""
         done = 1.0 if self._span == 0 else min((elapsed - self._begin) / self._span, 1.0)
         share = 0.5 - 0.5 * math.cos(math.pi * done)
-        return JointOrder(self._from + share * (self._to - self._from), _ZERO, _ZERO, _STIFFNESS, _DAMPING)
+        return PdTargets(self._from + share * (self._to - self._from), _ZERO, _ZERO, _STIFFNESS, _DAMPING)
 
     def finished(self, elapsed: int) -> bool:
         """When the way is over and the robot has come to rest."""
         return elapsed >= self._begin + self._span + (round(_SETTLE_SECONDS * SECOND) if self._span else 0)
 
 
-class JointCommand(NamedTuple):
+class DatedCommand(NamedTuple):
     """A joint command as it was received; times are in simulation, ns."""
 
-    order: JointOrder
+    order: PdTargets
     key: int
     received: int
     reference: int
@@ -145,10 +145,10 @@ class JointControl(Motion):
     """
 
     def __init__(self, reading: Reading) -> None:
-        self.command: JointCommand | None = None
+        self.command: DatedCommand | None = None
         self._hold = Move.hold(reading)
 
-    def order(self, elapsed: int) -> JointOrder:
+    def order(self, elapsed: int) -> PdTargets:
         """Return the command, its position carried on by its velocity for as long as it allows."""
         command = self.command
         if command is None:

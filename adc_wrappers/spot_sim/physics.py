@@ -24,7 +24,7 @@ from adc_wrappers.backends.spot_model import (
 )
 
 from .clock import SECOND
-from .motion import SIT_POSE, JointOrder
+from .motion import SIT_POSE, PdTargets
 from .readings import Reading
 from .settings import PracticeSettings
 
@@ -166,7 +166,7 @@ class SpotPhysics:
         self._knees = layout.knees
         self._knee_positions = self._positions[self._knees]
         self._gains: tuple[bytes, bytes, bool] | None = None
-        self._order: JointOrder | None = None
+        self._order: PdTargets | None = None
         self._targets: deque[_Array] = deque(maxlen=settings.command_delay + 1)
         self._forces: deque[_Array] = deque(maxlen=3)
         self._before = np.zeros(3)
@@ -214,7 +214,7 @@ class SpotPhysics:
         self._before = self._base.velocity[:3]
         self._reading = None
 
-    def step(self, order: JointOrder) -> None:
+    def step(self, order: PdTargets) -> None:
         """Take one physics step."""
         if order is not self._order:
             self._write(order)
@@ -240,7 +240,7 @@ class SpotPhysics:
         """The largest speed of a joint, rad/s."""
         return float(np.abs(self._data.qvel[self._velocities]).max())
 
-    def check(self, order: JointOrder) -> None:
+    def check(self, order: PdTargets) -> None:
         """Refuse gains that the integrator cannot hold.
 
         Raises:
@@ -249,12 +249,12 @@ class SpotPhysics:
         stiffness, damping = self._effective(order)
         check_gains(stiffness[None], damping[None], self._inertia, PHYSICS_STEP / SECOND, self._layout)
 
-    def _effective(self, order: JointOrder) -> tuple[_Array, _Array]:
+    def _effective(self, order: PdTargets) -> tuple[_Array, _Array]:
         settings = self._settings
         damping = settings.damping_scale * order.damping + settings.viscous_friction
         return settings.gain_scale * order.stiffness, damping
 
-    def _write(self, order: JointOrder) -> None:
+    def _write(self, order: PdTargets) -> None:
         settings = self._settings
         stiffness, damping = self._effective(order)
         position = order.position.clip(_LOWER, _UPPER) if settings.saturate_targets else order.position

@@ -25,7 +25,7 @@ from adc_wrappers.spot_sim.authority import (
 from adc_wrappers.spot_sim.clock import SECOND, SimulatedClock, WallClock
 from adc_wrappers.spot_sim.condition import Mode, Motors
 from adc_wrappers.spot_sim.messages import streamed_state
-from adc_wrappers.spot_sim.motion import SIT_POSE, STAND_POSE, JointOrder, Limp, Move
+from adc_wrappers.spot_sim.motion import SIT_POSE, STAND_POSE, Limp, Move, PdTargets
 from adc_wrappers.spot_sim.physics import SpotPhysics
 from adc_wrappers.spot_sim.readings import StateLink, between, rotation
 from adc_wrappers.spot_sim.robot import SimulatedSpot
@@ -250,7 +250,7 @@ def test_a_load_is_a_torque_whatever_the_stiffness(load, stiffness):
     physics = SpotPhysics(PracticeSettings())
     reading = physics.reading
     for gain in (stiffness, 0.0):
-        order = JointOrder(reading.positions, ZERO, np.array(load), np.full(12, gain), ZERO)
+        order = PdTargets(reading.positions, ZERO, np.array(load), np.full(12, gain), ZERO)
         twin = SpotPhysics(PracticeSettings())
         twin.step(order)
         np.testing.assert_allclose(twin.reading.torques, load, atol=1e-4)
@@ -260,7 +260,7 @@ def torque(**options):
     """Torque at the first step after a target 0.1 rad away."""
     physics = SpotPhysics(PracticeSettings(**options))
     gains = np.full(12, 60.0), np.full(12, 2.0)
-    physics.step(JointOrder(physics.reading.positions + 0.1, ZERO, ZERO, *gains))
+    physics.step(PdTargets(physics.reading.positions + 0.1, ZERO, ZERO, *gains))
     return physics.reading.torques
 
 
@@ -275,7 +275,7 @@ def test_the_hidden_delay_acts():
 def test_the_hidden_friction_acts():
     def angle(**options):
         physics = SpotPhysics(PracticeSettings(**options))
-        order = JointOrder(np.array(NOMINAL_POSE), ZERO, ZERO, np.full(12, 40.0), np.full(12, 1.0))
+        order = PdTargets(np.array(NOMINAL_POSE), ZERO, ZERO, np.full(12, 40.0), np.full(12, 1.0))
         for _ in range(25):
             physics.step(order)
         return np.abs(physics.reading.positions - SIT_POSE).max()
@@ -304,7 +304,7 @@ def test_targets_are_saturated_only_if_asked():
     torques = []
     for saturate in (False, True):
         physics = SpotPhysics(PracticeSettings(saturate_targets=saturate))
-        physics.step(JointOrder(far, ZERO, ZERO, *gains))
+        physics.step(PdTargets(far, ZERO, ZERO, *gains))
         torques.append(physics.reading.torques.copy())
     assert (np.abs(torques[1]) < np.abs(torques[0])).all()
 
