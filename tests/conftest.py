@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 HERE = Path(__file__).parent
@@ -16,6 +17,11 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("MUJOCO_GL", "egl")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # as the library sets it, for tests that import gRPC before it
+# Hypothesis fails an example that takes 200 ms, or data that take a second to draw: by the wall's clock, on any machine
+hypothesis.settings.register_profile(
+    "any speed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any speed")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -48,6 +49,7 @@ class Keeper:
         self._end_limit = settings.power_off_seconds + 2.0 * settings.patience + START_SECONDS
         self._changed = threading.Condition()
         self._told: dict[str, Any] = {}
+        self._rest = b""
         self._ended = False
         self._silence = 0.0
         self._last_beat = time.monotonic()
@@ -76,11 +78,13 @@ class Keeper:
     def took_over(self) -> str | None:
         """Why the keeper has taken the robot from us; None if it has not."""
         with self._changed:
+            self._take_in()
             return self._told.get("took over")
 
     def problem(self) -> str | None:
         """Return why there is nobody any more who would look after the robot if we died."""
         with self._changed:
+            self._take_in()
             if "took over" in self._told:
                 return f"the keeper has taken the robot from us: {self._told['took over']}"
             if self._ended:
@@ -119,6 +123,8 @@ class Keeper:
             self._process.kill()
             self._process.wait()
         self._listener.join(START_SECONDS)
+        with self._changed:
+            self._ended = True
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -148,14 +154,26 @@ class Keeper:
         return True
 
     def _listen(self) -> None:
-        """Take in lines until the keeper ends; runs in a thread of its own."""
-        for line in self._process.stdout or ():
+        """Take in lines as they come, until the keeper ends; runs in a thread of its own."""
+        while not self._ended and self._process.stdout is not None:
+            select.select([self._process.stdout], [], [])
             with self._changed:
+                self._take_in()
+
+    def _take_in(self) -> None:
+        """Take in all that the keeper has said so far, with the lock held.
+
+        Whoever asks about the keeper does it too: its word must be known before what it did to the robot is, however
+        late our thread is, for instance in a program that was stopped and goes on.
+        """
+        words = self._process.stdout
+        while words is not None and not self._ended and select.select([words], [], [], 0.0)[0]:
+            data = os.read(words.fileno(), 65536)
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
                 self._silence = 0.0
                 self._told.update(json.loads(line))
-                self._changed.notify_all()
-        with self._changed:
-            self._ended = True
+            self._ended = not data
             self._changed.notify_all()
 
     def _wait(self, word: str, seconds: float) -> None:

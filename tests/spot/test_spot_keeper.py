@@ -20,6 +20,7 @@ from helpers import heeding_signals
 from spot_robot_helpers import POLICY, Notes, nothing_left, spot_env
 
 from adc_wrappers.backends.spot.keeper import Keeping
+from adc_wrappers.backends.spot.keeping import Keeper
 from adc_wrappers.backends.spot.settings import SpotRobotSettings
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.spot_sim import PracticeRobot
@@ -212,6 +213,34 @@ def test_a_keeper_in_process_of_a_normal_end_and_of_a_second_life():
         finally:
             env.close()
         assert is_safe(robot) and not lives(second)
+
+
+@pytest.mark.slow
+def test_what_a_keeper_has_said_counts_however_late_our_thread_hears_it(monkeypatch):
+    """As in a program that was stopped and goes on: it finds the motors off, and must know who did that."""
+    listen, go = Keeper._listen, threading.Event()
+
+    def listen_late(self):
+        while "lease" not in self._told:
+            with self._changed:
+                self._take_in()
+            time.sleep(0.01)
+        go.wait()
+        listen(self)
+
+    monkeypatch.setattr(Keeper, "_listen", listen_late)
+    with PracticeRobot(clock="lockstep") as robot, nothing_left():
+        env = spot_env(robot, keeper=True, keeper_silence=LONG)
+        session = env.actuator_backend.session
+        try:
+            session.arm()
+            os.kill(session.lease.keeper.process_id, signal.SIGTERM)
+            assert wait_for(lambda: robot.status()["motors"] == "off")
+            assert "has taken the robot from us: the keeper was asked to end" in session.lease.keeper_problem()
+        finally:
+            go.set()
+            env.close()
+        assert is_safe(robot)
 
 
 @pytest.mark.slow

@@ -282,9 +282,9 @@ def test_submitits_local_executor_gives_the_same(reference, tmp_path):
     from adc_wrappers.study.executors import SlurmEngine
 
     engine = SlurmEngine(tmp_path / "submitit", cluster="local", parallel=2)
-    outcome = run_study(small_jobs(tmp_path), engine)
-    assert [result.error for result in outcome.failed] == [] and len(outcome.finished) == 4
-    assert numbers(tmp_path) == numbers(reference)
+    outcome = run_study(small_jobs(tmp_path)[:3], engine)  # one more than run at a time; each starts two processes
+    assert [result.error for result in outcome.failed] == [] and len(outcome.finished) == 3
+    assert numbers(tmp_path).items() < numbers(reference).items() and len(numbers(tmp_path)) == 3
 
 
 def test_a_preempted_slurm_job_is_submitted_again():

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_helpers import WEIGHTS, describe, make_metadata, make_model
 
@@ -82,7 +82,6 @@ def metadata(draw):
     )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine makes drawing slow
 @given(metadata())
 def test_metadata_survives_the_file(values):
     assert PolicyMetadata.from_json(values.to_json()) == values
