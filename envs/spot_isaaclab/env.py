@@ -30,8 +30,8 @@ class SpotStandIsaacEnv(DirectRLEnv):
     """Spots that go from four feet to two, in Isaac Lab.
 
     Joints and links of observations, actions and rewards are in the order of our table on every engine. ``extras`` has
-    ``is_success`` on every step, for the episodes that end in it, the task's own progress (``progress``), and the means of
-    the reward's terms under ``log``.
+    ``is_success`` on every step, for the episodes that end in it, the task's own ``progress`` in [0, 1], and the means
+    of the reward's terms under ``log``.
 
     Args:
         cfg: The config, see :func:`~.cfg.handstand_cfg`.
