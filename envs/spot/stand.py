@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -115,6 +115,10 @@ class StandLogic:
             holds=self.holds,
             **self._constants,
         )
+
+    def touch(self, feet: Literal["lifted", "support"]) -> Any:
+        """Return which robots touch the ground with a foot that is to be lifted, or that carries them."""
+        return any_touching(self._step.touching, self._constants[feet])
 
     def reward_terms(self) -> dict[str, Any]:
         """Return the weighted terms of the last step by name, each of shape ``(n,)``.

@@ -166,7 +166,7 @@ class SpotStandTask(Task):
 
     def episode_monitor(self) -> StandMonitor:
         """Return what tells falls forward, back and sideways, and stances never reached or lost, apart."""
-        return StandMonitor(self.backend, self.stance, self.holds, self.body)
+        return StandMonitor(self.backend, self.logic)
 
     def poses(self) -> NDArray[np.float64]:
         """Return base pose and joint positions of every robot."""
