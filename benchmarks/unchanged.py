@@ -31,6 +31,7 @@ TRAININGS = {
     "cartpole, default (SB3, dummy, PyBullet)": "cartpole --steps 20480 --eval-episodes 20",
     "double-cartpole, default (SB3, dummy, closed form)": "double-cartpole --steps 20480 --eval-episodes 20",
     "spot-handstand, default (RSL-RL, batch, MuJoCo)": "spot-handstand --steps 16384 --eval-episodes 16",
+    "spot-planar-handstand, default (RSL-RL, batch, MuJoCo)": "spot-planar-handstand --steps 16384 --eval-episodes 16",
 }
 _CLOCK = ("seconds", "steps_per_second", "fps", "time")
 

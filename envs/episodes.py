@@ -92,6 +92,6 @@ class EpisodeRunner:
             terms = {name: np.where(broken, 0.0, value) for name, value in terms.items()}
             terminated = terminated | broken
         truncated = (self._elapsed >= task.time_limit) & ~terminated
-        success = truncated & (self._held >= task.hold_steps)
+        success = task.success(self._held, truncated)
         progress = task.progress()
         return StepResult(observation, reward, terms, terminated, truncated, success, holds, progress, broken)

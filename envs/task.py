@@ -97,6 +97,15 @@ class Task(ABC):
     def hold_steps(self) -> int:
         """Policy steps for which an episode must end in the wanted state to count as a success."""
 
+    def success(self, held: NDArray[np.int64], truncated: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which of the episodes that reach their time limit succeed.
+
+        Args:
+            held: Steps for which each env has been in the wanted state without a break.
+            truncated: Whose episode ends by its time limit.
+        """
+        return np.asarray(truncated & (held >= self.hold_steps))
+
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return what is randomized in the running episodes by name, each of shape ``(num_envs,)``; for ``info``."""
         return {}

@@ -14,7 +14,7 @@ from .actuators import ActuatorBackend, Gains, check_backend_shape, to_numpy
 from .errors import BackendError
 from .gym_bases import WrapperBase
 
-__all__ = ["ActuatorPort", "ActuatorPortMethods", "ChildPorts", "VectorPortBackend", "find_backend"]
+__all__ = ["ActuatorPort", "ActuatorPortMethods", "ChildPorts", "VectorPortBackend", "find_backend", "own_task"]
 
 BACKEND_ATTRIBUTE = "actuator_backend"
 
@@ -42,6 +42,12 @@ def find_backend(env: Any, backend: Any = None) -> ActuatorBackend:
     return found
 
 
+def own_task(env: Any) -> Any:
+    """Return the task of an env of this library, which may keep a state; None for an env that has none."""
+    task = getattr(getattr(env, "unwrapped", env), "task", None)
+    return task if hasattr(task, "training") and hasattr(task, "state_dict") else None
+
+
 class ActuatorPortMethods:
     """Plain, picklable calls to a backend, for envs that live in worker processes."""
 
@@ -59,10 +65,32 @@ class ActuatorPortMethods:
             "num_envs": backend.num_envs,
             "config": getattr(self, "adc_config", None),
             "action_joints": None if self._port_term() is None else self._port_term().joint_names,
+            "task": self._port_task() is not None,
         }
 
     def _port_term(self) -> Any:
         return getattr(getattr(self, "unwrapped", self), "action_term", None)
+
+    def _port_task(self) -> Any:
+        return own_task(self)
+
+    def adc_task_training(self) -> bool:
+        """Return whether what eases in the task goes on easing."""
+        return bool(self._port_task().training)
+
+    def adc_train_task(self, training: bool) -> None:
+        """Let what eases in the task go on easing, or stand still while a policy is evaluated."""
+        self._port_task().training = training
+
+    def adc_task_state(self) -> dict[str, Any]:
+        """Return what training has changed in the task."""
+        state: dict[str, Any] = self._port_task().state_dict()
+        return state
+
+    def adc_load_task(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`adc_task_state` returned; a task without a state has nothing to load."""
+        if state:
+            self._port_task().load_state_dict(state)
 
     def adc_change_actions(self, part: str, values: NDArray[np.float64] | None) -> None:
         """Give the action term its ``"factor"`` or its ``"noise"``, of shape ``(actions,)``."""
@@ -95,6 +123,15 @@ class ActuatorPortMethods:
     @adc_action_change.setter
     def adc_action_change(self, change: tuple[str, NDArray[np.float64] | None]) -> None:
         self.adc_change_actions(*change)
+
+    @property
+    def adc_loaded_task(self) -> dict[str, Any]:
+        """State of the task; assigning calls :meth:`adc_load_task`, in each worker with its own value."""
+        return self.adc_task_state()
+
+    @adc_loaded_task.setter
+    def adc_loaded_task(self, state: dict[str, Any]) -> None:
+        self.adc_load_task(state)
 
 
 class ActuatorPort(ActuatorPortMethods, WrapperBase, gym.utils.RecordConstructorArgs):
@@ -133,6 +170,8 @@ class ChildPorts:
         self.config = first["config"]
         self.action_joints: tuple[str, ...] | None = first.get("action_joints")
         """Joints in the order of the actions, where the children have action terms."""
+        self.has_tasks = all(description.get("task", False) for description in descriptions)
+        """Whether every child has a task that may keep a state beside the curriculum's."""
         self._inertia = np.mean([description["effective_inertia"] for description in descriptions], axis=0)
 
     def effective_inertia(self) -> NDArray[np.float64]:
@@ -142,6 +181,14 @@ class ChildPorts:
     def send_actions(self, part: str, rows: NDArray[np.float64] | None) -> None:
         """Give every child's action term its row of a factor or of noise."""
         raise NotImplementedError(f"{type(self).__name__} does not reach the action terms of its children.")
+
+    def call_children(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every child, with the same arguments, and return the answers."""
+        raise NotImplementedError(f"{type(self).__name__} does not call methods of its children.")
+
+    def load_task_states(self, states: Sequence[dict[str, Any]]) -> None:
+        """Give every child's task its state."""
+        raise NotImplementedError(f"{type(self).__name__} does not reach the tasks of its children.")
 
 
 class VectorPortBackend(ChildPorts):
@@ -180,3 +227,11 @@ class VectorPortBackend(ChildPorts):
         """Give every child's action term its row of a factor or of noise."""
         values = [None] * self.num_envs if rows is None else list(rows)
         self._env.set_attr("adc_action_change", [(part, value) for value in values])
+
+    def call_children(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every child, with the same arguments, and return the answers."""
+        return list(self._env.call(method, *arguments))
+
+    def load_task_states(self, states: Sequence[dict[str, Any]]) -> None:
+        """Give every child's task its state."""
+        self._env.set_attr("adc_loaded_task", list(states))

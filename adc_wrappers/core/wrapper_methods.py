@@ -17,6 +17,7 @@ from .env_states import EnvState, EnvStateError, part_of
 from .episode_totals import EpisodeTotals
 from .errors import CurriculumError
 from .report import CurriculumReport
+from .task_access import find_task
 
 __all__ = ["CurriculumMethods", "check_iteration_steps"]
 
@@ -57,6 +58,8 @@ class CurriculumMethods:
         self._must_reset = True
         self._unannounced = False
         self._schedule_closing()
+        if not controller.training:
+            self._rest_task()
 
     def _schedule_closing(self) -> None:
         self._due = self._clock + (self._iteration_steps or _PATIENCE) if self.adc.training else math.inf
@@ -100,8 +103,7 @@ class CurriculumMethods:
         task = self.inner_task
         learning = task is not None and task.training
         try:
-            if task is not None:
-                task.training = False
+            self._rest_task()
             with self.adc.evaluation():
                 yield
         finally:
@@ -112,9 +114,17 @@ class CurriculumMethods:
 
     @property
     def inner_task(self) -> Any:
-        """The task of an env of this library, which may keep a state beside the curriculum's; None in other envs."""
-        task = getattr(getattr(self, "unwrapped", None), "task", None)
-        return task if hasattr(task, "training") and hasattr(task, "state_dict") else None
+        """The task of an env of this library, which may keep a state beside the curriculum's; None in other envs.
+
+        Of envs in workers, all their tasks as one.
+        """
+        return find_task(self, self.adc.backend)
+
+    def _rest_task(self) -> None:
+        """Let what eases in the task stand still, in every worker, and judge by what it eases to."""
+        task = self.inner_task
+        if task is not None:
+            task.training = False
 
     def state_dict(self) -> dict[str, Any]:
         """Return the curriculum's state as JSON-ready values."""
@@ -214,6 +224,7 @@ class CurriculumMethods:
     def adc_pin(self) -> None:
         """Write the target gains for good and count nothing: an env for evaluation."""
         self.adc.pin()
+        self._rest_task()
         self._must_reset = True
         self._schedule_closing()
 

@@ -155,12 +155,11 @@ def evaluate(
     """
     if episodes < 1:
         raise ValueError(f"episodes: expected at least 1, got {episodes}.")
-    pinned = ActuatorCurriculumVectorWrapper(envs, config, training=False)
     own = envs.unwrapped if isinstance(envs.unwrapped, TaskVectorEnv) else None
-    log = EpisodeLog(envs.num_envs, episodes, None if own is None else own.task)
     learning = own is not None and own.task.training
+    log = EpisodeLog(envs.num_envs, episodes, None if own is None else own.task)
+    pinned = ActuatorCurriculumVectorWrapper(envs, config, training=False)  # the task rests, too
     if own is not None:
-        own.task.training = False
         own.watchers.append(log)
     try:
         observation, _ = pinned.reset(seed=seed)

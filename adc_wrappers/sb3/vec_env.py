@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,15 @@ class _VecEnvBackend(ChildPorts):
             return
         for env, row in enumerate(rows):
             self._venv.env_method("adc_change_actions", part, row, indices=[env])
+
+    def call_children(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every child, with the same arguments, and return the answers."""
+        return self._venv.env_method(method, *arguments)
+
+    def load_task_states(self, states: Sequence[dict[str, Any]]) -> None:
+        """Give every child's task its state."""
+        for env, state in enumerate(states):
+            self._venv.env_method("adc_load_task", state, indices=[env])
 
 
 class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):

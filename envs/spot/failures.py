@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.base import RobotBackend
 from adc_wrappers.envs.monitors import EpisodeMonitor
 
-from .body import SPATIAL, SpotBody
-from .terms import Stance, any_contact, tilt
+from .stand import StandLogic
+from .terms import Stance, tilt
 
 __all__ = ["FAILURES", "StandMonitor", "StandSummary", "failure_mode", "lean_and_side"]
 
@@ -93,24 +92,13 @@ class StandMonitor(EpisodeMonitor):
 
     Args:
         backend: The robots.
-        stance: The stance.
-        holds: Says which robots are in the stance now.
-        body: Its build.
+        logic: What judges their steps.
     """
 
     failures: ClassVar[tuple[str, ...]] = FAILURES
 
-    def __init__(
-        self,
-        backend: RobotBackend,
-        stance: Stance,
-        holds: Callable[[], NDArray[np.bool_]],
-        body: SpotBody = SPATIAL,
-    ) -> None:
-        self._backend, self._stance, self._holds = backend, stance, holds
-        links = list(backend.link_names)
-        self._lifted_links = [links.index(name) for name in body.own_feet(stance.lifted_feet)]
-        self._support_links = [links.index(name) for name in body.own_feet(stance.support_feet)]
+    def __init__(self, backend: RobotBackend, logic: StandLogic) -> None:
+        self._backend, self._logic, self._stance = backend, logic, logic.stance
         self._moment = max(1, round(MOMENT / backend.policy_step))
         self._window = max(1, round(FALL_WINDOW / backend.policy_step))
         count = backend.num_envs
@@ -136,11 +124,11 @@ class StandMonitor(EpisodeMonitor):
     def step(self) -> None:
         """Look at the robots after a step."""
         state = self._backend.state()
-        down = np.asarray(any_contact(state, self._lifted_links))
-        lifted = ~down & np.asarray(any_contact(state, self._support_links))
+        down = self._logic.touch("lifted")
+        lifted = ~down & self._logic.touch("support")
         self._off_ground = np.where(lifted, self._off_ground + 1, 0)
         self._lifted |= self._off_ground >= self._moment
-        holds = self._holds()
+        holds = self._logic.holds
         self._held = np.where(holds, self._held + 1, 0)
         self._held_total += holds
         reached = (self._held >= self._moment) & self._may_count

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from adc_wrappers.backends.base import RobotState
 
 from .body import SPATIAL, SpotBody, array_namespace
-from .terms import CONTACT_FORCE, any_contact, gravity_error, in_stance, norm, square_sum
+from .terms import any_touching, gravity_error, norm, square_sum
 
-__all__ = ["REWARD_TERMS", "RewardInputs", "reward_terms"]
+__all__ = ["REWARD_TERMS", "RewardInputs", "StandStep", "as_number"]
 
 
 class RewardInputs(NamedTuple):
@@ -25,19 +25,50 @@ class RewardInputs(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Step:
+class StandStep:
+    """One policy step of a batch of robots, as its reward sees it."""
+
     state: RobotState
+    """The robots after it."""
+
     before: RewardInputs
+    """The robots before it."""
+
     action: Any
+    """The action of it."""
+
+    touching: Any
+    """Which links touch the ground after it, ``(n, links)``."""
+
     fallen: Any
+    """Which robots pay for a fall in it."""
+
+    holds: Any
+    """Which robots are in the stance after it."""
+
     gravity: Sequence[float]
+    """Direction of gravity in the body frame that is wanted."""
+
     height: float
+    """Height of the body's origin that is wanted, m."""
+
     lifted: Sequence[int]
+    """Links that are to be lifted."""
+
     support: Sequence[int]
+    """Links that carry the robot."""
+
     feet: Sequence[int]
+    """All feet."""
+
     angular_axes: Sequence[int]
+    """Axes of the base's angular velocity that cost."""
+
     policy_step: float
+    """Seconds in it."""
+
     body: SpotBody = SPATIAL
+    """The robot's build."""
 
     def over_joints(self, values: Any) -> Any:
         """Sum of squares over Spot's joints; a planar joint stands for two of them."""
@@ -49,69 +80,70 @@ class _Step:
         return array_namespace(values).sqrt(self.over_joints(values))
 
 
-def _as_number(mask: Any, like: Any) -> Any:
+def as_number(mask: Any, like: Any) -> Any:
+    """Return 1 where a mask is true and 0 elsewhere, as numbers of the kind of ``like``."""
     return array_namespace(mask, like).astype(mask, like.dtype)
 
 
-def _orientation(step: _Step) -> Any:
+def _orientation(step: StandStep) -> Any:
     return gravity_error(step.state, step.gravity)
 
 
-def _height(step: _Step) -> Any:
+def _height(step: StandStep) -> Any:
     return (step.state.base_position[:, 2] - step.height) ** 2
 
 
-def _lifted_feet_contact(step: _Step) -> Any:
-    return _as_number(any_contact(step.state, step.lifted), step.action)
+def _lifted_feet_contact(step: StandStep) -> Any:
+    return as_number(any_touching(step.touching, step.lifted), step.action)
 
 
-def _linear_velocity(step: _Step) -> Any:
+def _linear_velocity(step: StandStep) -> Any:
     return square_sum(step.state.base_linear_velocity)
 
 
-def _angular_velocity(step: _Step) -> Any:
+def _angular_velocity(step: StandStep) -> Any:
     return square_sum(step.state.base_angular_velocity[:, list(step.angular_axes)])
 
 
-def _torque(step: _Step) -> Any:
+def _torque(step: StandStep) -> Any:
     return step.joint_norm(step.state.joint_torques)
 
 
-def _action_rate(step: _Step) -> Any:
+def _action_rate(step: StandStep) -> Any:
     return step.over_joints(step.action - step.before.action)
 
 
-def _fall(step: _Step) -> Any:
-    return _as_number(step.fallen, step.action)
+def _fall(step: StandStep) -> Any:
+    return as_number(step.fallen, step.action)
 
 
-def _stance(step: _Step) -> Any:
-    return _as_number(in_stance(step.state, step.gravity, step.support, step.body), step.action)
+def _stance(step: StandStep) -> Any:
+    return as_number(step.holds, step.action)
 
 
-def _support_feet_in_air(step: _Step) -> Any:
-    return _as_number(~any_contact(step.state, step.support), step.action)
+def _support_feet_in_air(step: StandStep) -> Any:
+    return as_number(~any_touching(step.touching, step.support), step.action)
 
 
-def _foot_slip(step: _Step) -> Any:
+def _foot_slip(step: StandStep) -> Any:
     """Horizontal speed of the feet that touch the ground, averaged over the step and summed."""
     state, before = step.state, step.before
     now = step.body.feet_in_world(state.base_position, state.base_quaternion, state.joint_positions)
     then = step.body.feet_in_world(before.base_position, before.base_quaternion, before.joint_positions)
     speed = norm((now - then)[..., :2]) / step.policy_step
-    touching = _as_number(state.contact_forces[:, list(step.feet)] > CONTACT_FORCE, speed)
+    touching = as_number(step.touching[:, list(step.feet)], speed)
     return step.body.legs * array_namespace(speed).sum(speed * touching, axis=-1)
 
 
-def _joint_acceleration(step: _Step) -> Any:
+def _joint_acceleration(step: StandStep) -> Any:
     return step.joint_norm(step.state.joint_velocities - step.before.joint_velocities) / step.policy_step
 
 
-def _joint_velocity(step: _Step) -> Any:
+def _joint_velocity(step: StandStep) -> Any:
     return step.joint_norm(step.state.joint_velocities)
 
 
-REWARD_TERMS: dict[str, Callable[[_Step], Any]] = {
+REWARD_TERMS: dict[str, Callable[[StandStep], Any]] = {
     "orientation": _orientation,
     "height": _height,
     "lifted_feet_contact": _lifted_feet_contact,
@@ -127,16 +159,3 @@ REWARD_TERMS: dict[str, Callable[[_Step], Any]] = {
     "joint_velocity": _joint_velocity,
 }
 """Every term by name; a preset names those that it uses."""
-
-
-def reward_terms(names: Any, state: RobotState, **inputs: Any) -> dict[str, Any]:
-    """Return the named terms of one step, without weights, each of shape ``(n,)``.
-
-    Args:
-        names: Names of terms, or a mapping whose keys are.
-        state: The state after the step.
-        **inputs: The fields of the step: ``before``, ``action``, ``fallen``, ``gravity``, ``height``, ``lifted``,
-            ``support``, ``feet``, ``angular_axes``, ``policy_step``, ``body``.
-    """
-    step = _Step(state=state, **inputs)
-    return {name: REWARD_TERMS[name](step) for name in names}

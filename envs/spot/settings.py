@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
 
@@ -55,9 +54,9 @@ class FallCost:
         """The present cost."""
         return self.early + min(self.share / _FOUND, 1.0) * (self.late - self.early)
 
-    def note(self, holds: NDArray[np.bool_]) -> None:
-        """Take note of which robots are in the stance after a policy step."""
-        self.share += _RATE * (float(holds.mean()) - self.share)
+    def note(self, holds: Any) -> None:
+        """Take note of which robots are in the stance after a policy step, as an array or tensor of booleans."""
+        self.share += _RATE * (float(holds.sum()) / len(holds) - self.share)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint needs."""
@@ -241,6 +240,12 @@ class SpotSettings:
     def preset_values(self) -> SpotPreset:
         """Return the preset that the settings start from."""
         return find_preset(self.preset)
+
+    def effective_actions(self) -> tuple[float, float]:
+        """Return α and the limit of actions."""
+        preset = self.preset_values()
+        scale = preset.action_scale if self.action_scale is None else self.action_scale
+        return scale, preset.action_limit if self.action_limit is None else self.action_limit
 
     def effective_weights(self, policy_step: float) -> tuple[dict[str, float], FallCost]:
         """Return the weights after scaling by the policy step, and what a fall costs, early and late."""

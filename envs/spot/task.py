@@ -29,9 +29,9 @@ from .body import (
 )
 from .failures import StandMonitor
 from .randomization import SpotRandomization
-from .rewards import RewardInputs, reward_terms
-from .settings import SUCCESS_SECONDS, SpotSettings
-from .terms import HANDSTAND, HINDSTAND, Stance, any_contact, in_stance, observation
+from .settings import SpotSettings
+from .stand import StandLogic
+from .terms import HANDSTAND, HINDSTAND, Stance, observation
 
 __all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task", "make_planar_handstand_task"]
 
@@ -61,68 +61,70 @@ class SpotStandTask(Task):
         self.time_limit = settings.time_limit
         self.policy_step = backend.policy_step
         self.adc_config = CurriculumConfig(length_max=float(settings.time_limit))
-        self.action_scale = settings.action_scale if settings.action_scale is not None else preset.action_scale
-        self.action_limit = settings.action_limit if settings.action_limit is not None else preset.action_limit
+        self.action_scale, self.action_limit = settings.effective_actions()
         joints = len(backend.joint_names)
         size = 2 * len(body.linear_axes) + len(body.angular_axes) + 3 * joints
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self.action_space = gym.spaces.Box(-self.action_limit, self.action_limit, (joints,), np.float32)
-        links = list(backend.link_names)
-        self._fall_links = [i for i, name in enumerate(links) if name.endswith(preset.fall_links)]
-        self._support = [links.index(name) for name in body.own_feet(stance.support_feet)]
-        self._lifted = [links.index(name) for name in body.own_feet(stance.lifted_feet)]
-        self._feet = [i for i, name in enumerate(links) if name.endswith("foot")]
-        self._weights, self._fall_cost = settings.effective_weights(self.policy_step)
-        self._angular_axes = list(preset.angular_axes)
         self._randomization = SpotRandomization(backend, settings.randomized(), preset.push_axes, body)
         self.mirror = None if body.robot.planar else spot_mirror(backend.joint_names)
         self.observation_scale = observation_scale(joints, body)
         self.action_term: ActionTerm = ActionTerm(backend.num_envs, backend.joint_names)
         self._rng = np.random.default_rng(0)
         self._action: NDArray[np.float64] = np.zeros((backend.num_envs, joints))
-        self._before = self._snapshot()
-        # Where a fall does not end an episode: in which one was paid before this step, and in which up to now.
-        self._fell_before: NDArray[np.bool_] = np.zeros(backend.num_envs, dtype=bool)
-        self._fell: NDArray[np.bool_] = np.zeros(backend.num_envs, dtype=bool)
+        state = backend.state()
+        self.logic = StandLogic(settings, stance, backend.link_names, self.policy_step, state, self._action, body)
+        """Rewards, falls, success and what is learned, the same on every simulator."""
+        self._before = self.logic.moment(state, self._action)
+
+    @property
+    def training(self) -> bool:
+        """Whether the cost of a fall eases."""
+        return self.logic.training
+
+    @training.setter
+    def training(self, training: bool) -> None:
+        self.logic.training = training
+
+    @property
+    def early_termination(self) -> bool:
+        """Whether an episode ends with a fall."""
+        return self.logic.early_termination
+
+    @early_termination.setter
+    def early_termination(self, early_termination: bool) -> None:
+        self.logic.early_termination = early_termination
 
     @property
     def hold_steps(self) -> int:
         """Two seconds."""
-        return max(1, round(SUCCESS_SECONDS / self.policy_step))
+        return self.logic.hold_steps
 
     def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
         """Stand chosen robots on the ground, randomized."""
         self._rng = rng
         self._randomization.begin(env_ids, rng)
         self._action[env_ids] = 0.0
-        self._fell[env_ids] = False
+        self.logic.begin(env_ids)
+        self.look()
 
     def advance(self, actions: NDArray[np.float32]) -> None:
         """Push robots whose time has come, and hold the joint targets for one policy step."""
         self._randomization.maybe_push(self._rng)
-        self._before = self._snapshot()
+        self._before = self.logic.moment(self.backend.state(), self._action)
         self._action = actions.astype(np.float64).clip(-self.action_limit, self.action_limit)
         self.backend.advance(self.targets(self._action))
         self.action_term.end_step()
-        self._fell_before = self._fell
-        if not self.early_termination:
-            self._fell = self._fell | self.terminated()
+        self.logic.step(self.backend.state(), self._before, self._action, stopped=self.incident() is not None)
+
+    def look(self) -> None:
+        """Judge the robots where they are; for those that were put there, not stepped."""
+        self.logic.look(self.backend.state(), self._before, self._action, stopped=self.incident() is not None)
 
     def targets(self, actions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the joint targets of clipped actions: q_0, and α times what the action term makes of them."""
         applied: NDArray[np.float64] = self.action_term(actions, self.action_limit)
         return self.backend.nominal_pose + self.action_scale * applied
-
-    def _snapshot(self) -> RewardInputs:
-        """What the next reward needs to know about the present."""
-        state = self.backend.state()
-        return RewardInputs(
-            action=self._action.copy(),
-            joint_velocities=state.joint_velocities.copy(),
-            base_position=state.base_position.copy(),
-            base_quaternion=state.base_quaternion.copy(),
-            joint_positions=state.joint_positions.copy(),
-        )
 
     def observe(self) -> NDArray[np.float32]:
         """Return what the policy of every env sees."""
@@ -131,35 +133,28 @@ class SpotStandTask(Task):
 
     def reward_terms(self) -> dict[str, NDArray[np.float64]]:
         """Return the weighted terms of the last step; of an episode that goes on after a fall, the first is paid."""
-        state = self.backend.state()
-        raw = reward_terms(
-            self._weights,
-            state,
-            before=self._before,
-            action=self._action,
-            fallen=self.terminated() & ~self._fell_before,
-            gravity=self.stance.gravity,
-            height=self.stance.height,
-            lifted=self._lifted,
-            support=self._support,
-            feet=self._feet,
-            angular_axes=self._angular_axes,
-            policy_step=self.policy_step,
-            body=self.body,
-        )
-        if self.training and self._fall_cost.eases:
-            self._fall_cost.note(raw["stance"] > 0.0 if "stance" in raw else self.holds())
-        fall_cost = self._fall_cost.now if self.training else self._fall_cost.late
-        return {name: (-fall_cost if name == "fall" else self._weights[name]) * value for name, value in raw.items()}
+        return self.logic.reward_terms()
 
     def terminated(self) -> NDArray[np.bool_]:
         """Return which robots touch the ground with a link that must not, or were stopped by a guard."""
-        fallen = np.asarray(any_contact(self.backend.state(), self._fall_links))
+        fallen: NDArray[np.bool_] = self.logic.fallen
+        # a guard does not wait for the end of a step
         return fallen if self.incident() is None else np.ones_like(fallen)
 
     def holds(self) -> NDArray[np.bool_]:
         """Return which robots are in the stance now."""
-        return np.asarray(in_stance(self.backend.state(), self.stance.gravity, self._support, self.body))
+        inside: NDArray[np.bool_] = self.logic.holds
+        return inside
+
+    def progress(self) -> NDArray[np.float64]:
+        """Return 1 for robots in the stance and 0 for others: its mean is the share of steps in it."""
+        share: NDArray[np.float64] = self.logic.progress()
+        return share
+
+    def success(self, held: NDArray[np.int64], truncated: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which episodes have reached their time limit and end in the stance, for two seconds."""
+        judged: NDArray[np.bool_] = self.logic.success(held, truncated)
+        return judged
 
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return the randomized parameters of every env."""
@@ -171,7 +166,7 @@ class SpotStandTask(Task):
 
     def episode_monitor(self) -> StandMonitor:
         """Return what tells falls forward, back and sideways, and stances never reached or lost, apart."""
-        return StandMonitor(self.backend, self.stance, self.holds, self.body)
+        return StandMonitor(self.backend, self.logic)
 
     def poses(self) -> NDArray[np.float64]:
         """Return base pose and joint positions of every robot."""
@@ -184,11 +179,11 @@ class SpotStandTask(Task):
 
     def state_dict(self) -> dict[str, Any]:
         """Return how far the cost of a fall has eased."""
-        return self._fall_cost.state_dict()
+        return self.logic.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore it."""
-        self._fall_cost.load_state_dict(state)
+        self.logic.load_state_dict(state)
 
     def snapshot(self, env_ids: NDArray[np.int64]) -> Snapshot:
         """Return pose, motion, last action and physical parameters; refuses what is random or still under way."""
@@ -197,7 +192,7 @@ class SpotStandTask(Task):
         parts = (state.base_position, state.base_quaternion, world, state.base_angular_velocity)
         start = RobotStart(*parts, state.joint_positions, state.joint_velocities)
         values = {name: part[env_ids] for name, part in start._asdict().items()}
-        values |= {"action": self._action[env_ids], "fell": self._fell[env_ids].astype(np.float64)}
+        values |= {"action": self._action[env_ids], "fell": self.logic.fell[env_ids].astype(np.float64)}
         return {**values, **self._randomization.save(env_ids)}
 
     def restore(self, snapshot: Snapshot, env_ids: NDArray[np.int64]) -> None:
@@ -205,7 +200,8 @@ class SpotStandTask(Task):
         self._randomization.load(snapshot, env_ids)
         self.backend.reset(RobotStart(*(snapshot[name] for name in RobotStart._fields)), env_ids)
         self._action[env_ids] = snapshot["action"]
-        self._fell[env_ids] = snapshot["fell"].astype(bool)
+        self.logic.fell[env_ids] = snapshot["fell"].astype(bool)
+        self.look()
 
     def env_state(self) -> EnvState | None:
         """Return robots, randomization and last actions; None on a robot, or an engine that cannot be saved."""
@@ -214,7 +210,7 @@ class SpotStandTask(Task):
             return None
         return {
             "action": self._action.copy(),
-            "fell": self._fell.copy(),
+            "fell": self.logic.fell.copy(),
             "randomization": self._randomization.env_state(),
             "physics": physics,
         }
@@ -223,9 +219,10 @@ class SpotStandTask(Task):
         """Restore them."""
         self._rng = rng
         put_array(self._action, state, "action")
-        put_array(self._fell, state, "fell")
+        put_array(self.logic.fell, state, "fell")
         self._randomization.load_env_state(part_of(state, "randomization"))
         self.backend.load_physics_state(part_of(state, "physics"))
+        self.look()
 
     def render(self, env_id: int) -> NDArray[np.uint8]:
         """Return the backend's picture."""

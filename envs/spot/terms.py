@@ -22,6 +22,7 @@ __all__ = [
     "STANCE_TILT",
     "Stance",
     "any_contact",
+    "any_touching",
     "gravity_error",
     "in_stance",
     "norm",
@@ -29,6 +30,7 @@ __all__ = [
     "only_contact",
     "square_sum",
     "tilt",
+    "touching_links",
 ]
 
 
@@ -119,28 +121,55 @@ def tilt(state: RobotState, target: Sequence[float]) -> Any:
     return 2.0 * xp.asin(xp.where(half > 1.0, xp.ones_like(half), half))
 
 
+def touching_links(state: RobotState) -> Any:
+    """Which links touch the ground, ``(n, links)``."""
+    return state.contact_forces > CONTACT_FORCE
+
+
+def any_touching(touching: Any, links: Sequence[int]) -> Any:
+    """Whether any of the links is among those that touch the ground."""
+    chosen = touching[:, list(links)]
+    return array_namespace(chosen).any(chosen, axis=-1)
+
+
 def any_contact(state: RobotState, links: Sequence[int]) -> Any:
     """Whether any of the links touches the ground."""
-    forces = state.contact_forces[:, list(links)]
-    return array_namespace(forces).any(forces > CONTACT_FORCE, axis=-1)
+    return any_touching(touching_links(state), links)
 
 
 def only_contact(state: RobotState, links: Sequence[int]) -> Any:
     """Whether nothing but these links touches the ground, and at least one of them does."""
-    touching = state.contact_forces > CONTACT_FORCE
+    return _only_touching(touching_links(state), links)
+
+
+def _only_touching(touching: Any, links: Sequence[int]) -> Any:
     xp = array_namespace(touching)
     inside = xp.sum(touching[:, list(links)], axis=-1, dtype=xp.int64)
     return (inside > 0) & (xp.sum(touching, axis=-1, dtype=xp.int64) == inside)
 
 
-def in_stance(state: RobotState, gravity: Sequence[float], support: Sequence[int], body: SpotBody = SPATIAL) -> Any:
+def in_stance(
+    state: RobotState,
+    gravity: Sequence[float],
+    support: Sequence[int],
+    body: SpotBody = SPATIAL,
+    touching: Any = None,
+) -> Any:
     """Whether a robot is within 20° of the wanted orientation with nothing but the supporting feet on the ground.
 
     At least one of them must touch it. Not so in the plane, where both feet of a pair are one: a robot that takes a
     step there has none on the ground, where in space it keeps the other.
+
+    Args:
+        state: The robots.
+        gravity: Direction of gravity in the body frame that is wanted.
+        support: The supporting feet.
+        body: The robot's build.
+        touching: Its :func:`touching_links`, if they are known.
     """
     upright = tilt(state, gravity) < STANCE_TILT
+    touching = touching_links(state) if touching is None else touching
     if not body.robot.planar:
-        return upright & only_contact(state, support)
-    others = [link for link in range(state.contact_forces.shape[-1]) if link not in support]
-    return upright & ~any_contact(state, others)
+        return upright & _only_touching(touching, support)
+    others = [link for link in range(touching.shape[-1]) if link not in support]
+    return upright & ~any_touching(touching, others)

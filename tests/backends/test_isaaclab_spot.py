@@ -52,6 +52,7 @@ def placed(spots):
     spots.scene["robot"].update(0.0)
     action, before = moments()
     spots._action, spots._before = torch.as_tensor(action, dtype=torch.float32), tensors(before)
+    spots.look()
     observation = spots._get_observations()["policy"].clone()
     return observation, {name: values.clone() for name, values in spots.reward_terms().items()}
 

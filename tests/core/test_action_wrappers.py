@@ -275,9 +275,10 @@ def test_isaac_labs_spots_keep_the_policys_own_action_and_scale_by_name():
         env = object.__new__(module.SpotStandIsaacEnv)
     sent = []
     nominal = torch.tensor(NOMINAL_POSE)
-    env.reader = SimpleNamespace(command=lambda targets: sent.append(targets.clone()))
+    env.reader = SimpleNamespace(command=lambda targets: sent.append(targets.clone()), state=lambda: None)
+    env.task = SimpleNamespace(moment=lambda state, action: None)
     env.action_scale, env.action_limit, env._nominal = 0.5, 1.0, nominal
-    env._action, env._moment = torch.zeros(2, 12), lambda: None
+    env._action = torch.zeros(2, 12)
     env.action_term = ActionTerm(2, JOINT_NAMES)
     backend = FakeBackend(num_envs=2, joints=12)
     backend.joint_names = tuple(sorted(JOINT_NAMES, key=lambda name: name[3:]))  # all hx, then all hy, then all kn

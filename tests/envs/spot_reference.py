@@ -86,6 +86,7 @@ def judge(engine: str) -> dict[str, Any]:
     backend.set_gains(stiffness, damping_for(stiffness, backend.effective_inertia()))
     backend.reset(starts())
     task._action, task._before = moments()
+    task.look()
     result: dict[str, Any] = {"observation": task.observe().tolist()}
     result["terms"] = {name: values.tolist() for name, values in task.reward_terms().items()}
     task._action = holding(task.action_scale)

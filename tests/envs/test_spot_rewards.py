@@ -14,8 +14,16 @@ from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.backends.spot_model import FOOT_NAMES, FOOT_RADIUS, LINK_NAMES, link_poses
 from adc_wrappers.envs.spot import HANDSTAND, HINDSTAND
 from adc_wrappers.envs.spot.body import feet_in_body, feet_in_world, touchdown_height
-from adc_wrappers.envs.spot.rewards import REWARD_TERMS, RewardInputs, reward_terms
-from adc_wrappers.envs.spot.terms import any_contact, gravity_error, observation, only_contact, tilt
+from adc_wrappers.envs.spot.rewards import REWARD_TERMS, RewardInputs, StandStep
+from adc_wrappers.envs.spot.terms import (
+    any_contact,
+    gravity_error,
+    in_stance,
+    observation,
+    only_contact,
+    tilt,
+    touching_links,
+)
 
 HALF = np.sqrt(0.5)
 RNG = np.random.default_rng
@@ -161,6 +169,7 @@ def task_after_the_move(preset: str, **settings: Any) -> Any:
     task.advance(inputs.action.astype(np.float32))
     task.advance(ACTION[None].astype(np.float32))  # remembers the moment before
     robots.now = state
+    task.look()
     return task, robots
 
 
@@ -182,6 +191,7 @@ def test_terms_that_are_on_or_off() -> None:
     wanted[("fr_foot", "body")] = (0.0, 0.0, -500.0)
     for touching, (lifted, air, fall) in wanted.items():
         robots.now = make_state(touching=touching)
+        task.look()
         terms = task.reward_terms()
         found = [terms[name][0] for name in ("lifted_feet_contact", "support_feet_in_air", "fall")]
         assert found == pytest.approx([lifted, air, fall]), touching
@@ -199,6 +209,7 @@ def test_scaling_by_dt_and_the_cost_of_a_fall() -> None:
     def fall_and_orientation(**settings: Any) -> tuple[float, float]:
         task, robots = fake_task(**settings)
         robots.now = make_state(touching=("body",))
+        task.look()
         terms = task.reward_terms()
         return float(terms["fall"][0]), float(terms["orientation"][0])
 
@@ -222,6 +233,11 @@ def reward_inputs(n: int) -> dict[str, Any]:
     return {"before": before, "action": action, "fallen": fallen}
 
 
+def judged(state: RobotState) -> dict[str, Any]:
+    """What a step's judge makes of a state."""
+    return {"touching": touching_links(state), "holds": in_stance(state, HANDSTAND.gravity, [4, 8])}
+
+
 def test_torch_gives_the_numbers_of_numpy() -> None:
     n = 50
     state, inputs = random_state(n), reward_inputs(n)
@@ -233,10 +249,9 @@ def test_torch_gives_the_numbers_of_numpy() -> None:
         "gravity": HANDSTAND.gravity, "height": 0.75, "lifted": [12, 16], "support": [4, 8], "feet": [4, 8, 12, 16],
         "angular_axes": [0, 2], "policy_step": 0.02,
     }  # fmt: skip
-    numpy_terms = reward_terms(REWARD_TERMS, state, **inputs, **constants)
-    torch_terms = reward_terms(REWARD_TERMS, as_torch(state), **tensors, **constants)
-    assert numpy_terms.keys() == REWARD_TERMS.keys()
-    pairs = [(name, numpy_terms[name], torch_terms[name]) for name in REWARD_TERMS]
+    here = StandStep(state=state, **inputs, **judged(state), **constants)
+    there = StandStep(state=as_torch(state), **tensors, **judged(as_torch(state)), **constants)
+    pairs = [(name, term(here), term(there)) for name, term in REWARD_TERMS.items()]
     functions: dict[str, Any] = {
         "observation": lambda s, to: observation(s, to(POSE), to(inputs["action"])),
         "tilt": lambda s, to: tilt(s, HANDSTAND.gravity),

@@ -119,6 +119,7 @@ def test_which_links_end_an_episode(preset: str, deadly: tuple[str, ...]) -> Non
     task, robots = fake_task(preset=preset)
     for name in LINK_NAMES:
         robots.now = make_state(touching=(name,))
+        task.look()
         assert bool(task.terminated()[0]) == name.endswith(deadly), name
 
 

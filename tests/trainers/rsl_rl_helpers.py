@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers import FakeBackend, ScriptedEnv
+from tensordict import TensorDict
 
 from adc_wrappers import (
     ActuatorCurriculumVectorWrapper,
     CurriculumConfig,
 )
-from adc_wrappers.rsl_rl import CurriculumRunner
+from adc_wrappers.rsl_rl import CurriculumRunner, RslRlVecEnv
 from adc_wrappers.training import PpoConfig
 
 FAST = CurriculumConfig(start_stiffness=60.0, target_stiffness=40.0, length_max=12, ema=0.5)
@@ -32,3 +33,21 @@ class Watched(CurriculumRunner):
 
     def after_iteration(self, losses):
         self.stiffness = [*getattr(self, "stiffness", []), self.curriculum_env.adc.report["stiffness"]]
+
+
+class Lab(RslRlVecEnv):
+    """What Isaac Lab's own wrapper for RSL-RL looks like from here: an env that has the curriculum's wrapper in it."""
+
+    def __init__(self, env):
+        self.env, self.num_envs, self.max_episode_length = env, env.unwrapped.num_envs, 20
+        self.num_actions = env.action_space.shape[-1]
+        self.device, self.cfg = "cpu", {}
+        self._observation = self.pack(env.reset()[0])
+
+    def pack(self, observation):
+        return TensorDict(observation, batch_size=[self.num_envs])
+
+    def step(self, actions):
+        observation, reward, terminated, truncated, extras = self.env.step(actions)
+        self._observation = self.pack(observation)
+        return self._observation, reward, (terminated | truncated).long(), extras

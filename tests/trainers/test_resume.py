@@ -10,11 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from resume_helpers import ITERATIONS, STEPS, Reporter, assert_same_run, run, tiny_config
+from resume_helpers import ENVS, ITERATIONS, STEPS, Reporter, assert_same_run, run, tiny_config
 
 from adc_wrappers import CurriculumConfig
 from adc_wrappers.cli import main
 from adc_wrappers.core.env_states import unpack_state
+from adc_wrappers.envs.spot import SpotStandTask
+from adc_wrappers.envs.spot.settings import FallCost
+from adc_wrappers.envs.task_env import TaskEnv
 from adc_wrappers.runs import CheckpointError, RunFolder
 from adc_wrappers.training import ActionConfig, load_trained, trainer_module
 from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_policy
@@ -76,6 +79,26 @@ def test_a_fall_that_was_paid_is_not_paid_again(tmp_path):
     state = unpack_state(saved.files["envs.json"], saved.files["envs.bin"])
     assert state["envs"]["env"]["episodes"]["task"]["fell"].any()
     assert_same_run(whole, run(config, tmp_path / "stopped", resume=True))
+
+
+def test_what_tasks_in_workers_have_learned_is_in_the_checkpoint(tmp_path, monkeypatch):
+    """Also where the states of the envs cannot be saved and their episodes begin anew."""
+    monkeypatch.setattr(TaskEnv, "env_state", lambda self: None)
+    config = tiny_config("spot-handstand", "mujoco", "sb3", "dummy")
+    config = replace(config, settings={**config.settings, "preset": "cpu"})
+    loaded = []
+    plain = SpotStandTask.load_state_dict
+    monkeypatch.setattr(
+        SpotStandTask, "load_state_dict", lambda task, state: (loaded.append(state), plain(task, state))
+    )
+    monkeypatch.setattr(FallCost, "note", lambda cost, holds: setattr(cost, "share", cost.share + 0.001))
+    run(config, tmp_path / "stopped", stop_at=5)
+    saved = RunFolder.open(tmp_path / "stopped").checkpoints.load_latest()
+    assert "envs.json" not in saved.files and not loaded
+    learned = saved.json("state.json")["task"]["envs"]
+    assert learned == [{"stance_share": pytest.approx(4 * STEPS * 0.001)}] * ENVS
+    run(config, tmp_path / "stopped", resume=True)
+    assert loaded == learned
 
 
 KILLED = """

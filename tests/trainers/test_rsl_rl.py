@@ -16,10 +16,11 @@ from gymnasium.vector import AutoresetMode
 from helpers import FakeBackend, TorchBatchEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isaac_stubs import fake_spots
 from rsl_rl.algorithms import PPO
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl_helpers import FAST, LENGTHS, TINY, Watched, scripted
-from tensordict import TensorDict
+from rsl_rl_helpers import FAST, LENGTHS, TINY, Lab, Watched, scripted
+from spot_helpers import make_state
 
 from adc_wrappers import (
     ActuatorCurriculum,
@@ -30,6 +31,7 @@ from adc_wrappers import (
     CurriculumError,
     make_env,
 )
+from adc_wrappers.backends.base import RobotState
 from adc_wrappers.core.episode_totals import EpisodeTotals
 from adc_wrappers.envs.mirror import Mirror
 from adc_wrappers.rsl_rl import CurriculumRunner, RslRlVecEnv, paper_runner_config, runner_config
@@ -146,29 +148,29 @@ def test_an_iteration_is_closed_once_per_update_by_the_episodes_completed_in_it(
 
 
 def test_isaac_style_torch_batches_train_too():
-    """What Isaac Lab's own wrapper for RSL-RL looks like from here: an env that has the curriculum's wrapper in it."""
-    wrapped = ActuatorCurriculumWrapper(TorchBatchEnv(LENGTHS), FAST)
-
-    class Lab(RslRlVecEnv):
-        def __init__(self, env):
-            self.env, self.num_envs, self.num_actions, self.max_episode_length = env, 4, 2, 20
-            self.device, self.cfg = "cpu", {}
-            self._observation = self.pack(env.reset()[0])
-
-        def pack(self, observation):
-            return TensorDict(observation, batch_size=[4])
-
-        def step(self, actions):
-            observation, reward, terminated, truncated, extras = self.env.step(actions)
-            self._observation = self.pack(observation)
-            return self._observation, reward, (terminated | truncated).long(), extras
-
-    env = Lab(wrapped)
-    runner = Watched(env, runner_config(TINY))
+    runner = Watched(Lab(ActuatorCurriculumWrapper(TorchBatchEnv(LENGTHS), FAST)), runner_config(TINY))
     runner.learn(6)
     curriculum = ActuatorCurriculum(FAST, ["j0", "j1"])
     expected = [curriculum.update(totals)[0] for totals in episodes_by_hand(LENGTHS, TINY.n_steps, 6)]
     assert runner.stiffness == pytest.approx(expected)
+
+
+def test_the_checkpoint_holds_what_the_task_of_an_isaac_lab_env_has_learned(tmp_path):
+    """The file was without it, and a resumed run charged a fall as in the beginning."""
+
+    def runner():
+        spots = fake_spots(RobotState(*map(torch.Tensor, make_state(4))), preset="cpu")
+        env = Lab(ActuatorCurriculumWrapper(spots, FAST, backend=FakeBackend(4, 12)))
+        return CurriculumRunner(env, runner_config(TINY), str(tmp_path / "log"))
+
+    first, second = runner(), runner()
+    first.env.unwrapped.task.load_state_dict({"stance_share": 0.25})
+    first.learn(1)
+    state = first.env.unwrapped.task.state_dict()
+    assert 0.2 < state["stance_share"] < 0.25  # nobody is in the stance
+    first.save(str(tmp_path / "model.pt"))
+    second.load(str(tmp_path / "model.pt"))
+    assert second.env.unwrapped.task.state_dict() == state
 
 
 def test_the_checkpoint_holds_the_curriculum_and_old_ones_still_load(tmp_path):

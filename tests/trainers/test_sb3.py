@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -10,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from helpers import FakeBackend, ScriptedEnv
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor, VecNormalize
@@ -296,3 +297,72 @@ def test_the_callback_feeds_the_divergence_and_the_optimizer_uses_the_rate():
     model.learn(64 * 3, callback=[KLAdaptiveCallback(schedule), CurriculumCallback()])
     assert schedule.learning_rate == pytest.approx(1e-3 / 1.5**3)  # for the next update, should there be one
     assert model.policy.optimizer.param_groups[0]["lr"] == pytest.approx(1e-3 / 1.5**2)
+
+
+# --- the task's own state in workers ---------------------------------------------------------------------------------
+
+spot = functools.partial(make_env, "spot-handstand", backend="mujoco", preset="cpu", randomize=False)
+WORKERS = [DummyVecEnv, pytest.param(SubprocVecEnv, marks=pytest.mark.slow)]
+SPAWNED = pytest.param(functools.partial(AsyncVectorEnv, context="spawn"), marks=pytest.mark.slow, id="AsyncVectorEnv")
+
+
+def shares(wrapper):
+    return [state["stance_share"] for state in wrapper.inner_task.state_dict()["envs"]]
+
+
+def stand_about(venv, steps=3):
+    venv.reset()
+    for _ in range(steps):
+        venv.step(np.zeros((venv.num_envs, 12), np.float32))
+
+
+@pytest.mark.parametrize("vec_class", WORKERS)
+def test_tasks_in_workers_rest_in_evaluation_and_go_on_after_it(vec_class):
+    venv = ActuatorCurriculumVecEnv(vec_class([spot] * 2))
+    try:
+        venv.inner_task.load_state_dict({"envs": [{"stance_share": 0.2}, {"stance_share": 0.1}]})
+        with venv.evaluation():
+            assert not venv.inner_task.training
+            stand_about(venv)
+            assert shares(venv) == [0.2, 0.1]
+        assert venv.inner_task.training
+        stand_about(venv)
+        assert 0.0 < shares(venv)[0] < 0.2 and 0.0 < shares(venv)[1] < 0.1  # nobody is in the stance
+        venv.adc_pin()
+        before = shares(venv)
+        stand_about(venv)
+        assert shares(venv) == before
+    finally:
+        venv.close()
+
+
+def test_an_evaluation_env_of_workers_is_judged_by_the_late_cost():
+    venv = ActuatorCurriculumVecEnv(DummyVecEnv([spot]), training=False)
+    assert not venv.inner_task.training
+    assert venv.venv.envs[0].task.training is False
+    venv.close()
+
+
+@pytest.mark.parametrize("vec_class", [SyncVectorEnv, SPAWNED])
+def test_tasks_in_gymnasiums_workers_rest_too(vec_class):
+    envs = ActuatorCurriculumVectorWrapper(vec_class([spot] * 2, autoreset_mode=AutoresetMode.SAME_STEP))
+    try:
+        envs.inner_task.load_state_dict({"envs": [{"stance_share": 0.2}, {"stance_share": 0.1}]})
+        for rest in (True, False):
+            with envs.evaluation() if rest else contextlib.nullcontext():
+                envs.reset(seed=0)
+                envs.step(np.zeros((2, 12), np.float32))
+            assert (shares(envs) == [0.2, 0.1]) == rest
+    finally:
+        envs.close()
+
+
+def test_a_state_of_other_workers_is_refused_and_envs_without_a_task_have_none():
+    venv = ActuatorCurriculumVecEnv(DummyVecEnv([cart] * 2))
+    assert venv.inner_task.state_dict() == {"envs": [{}, {}]}
+    venv.inner_task.load_state_dict({"envs": [{}, {}]})
+    for state in ({"envs": [{}]}, {"stance_share": 0.1}, {}):
+        with pytest.raises(CurriculumError, match="expected a list of 2 under 'envs'"):
+            venv.inner_task.load_state_dict(state)
+    foreign = ActuatorCurriculumVecEnv(DummyVecEnv([lambda: ActuatorPort(ScriptedEnv([3]), FakeBackend())]))
+    assert foreign.inner_task is None

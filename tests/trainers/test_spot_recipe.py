@@ -44,6 +44,7 @@ def test_a_state_that_is_none_is_refused(share):
 def test_the_preset_pays_for_the_stance():
     task, robots = fake_task(num_envs=2, preset="cpu")
     robots.now = make_state(2, touching=("fl_foot", "fr_foot"), projected_gravity=[NOSE_DOWN, LEVEL])
+    task.look()
     assert task.reward_terms()["stance"].tolist() == pytest.approx([2.0 * 0.02, 0.0])
     assert task.holds().tolist() == [True, False]
     assert "stance" not in fake_task(preset="paper")[0].reward_terms()
@@ -52,12 +53,18 @@ def test_the_preset_pays_for_the_stance():
 def test_a_fall_is_charged_at_the_present_cost():
     task, robots = fake_task(num_envs=2, preset="cpu")
     robots.now = make_state(2, touching=("body",))
+    still = np.zeros((2, 12), np.float32)
+    task.advance(still)
     assert task.reward_terms()["fall"].tolist() == [-25.0, -25.0]
     task.load_state_dict({"stance_share": 1.0})
-    assert task.reward_terms()["fall"].tolist() == [-10.0, -10.0]
-    assert task.state_dict()["stance_share"] < 1.0  # nobody is in the stance, so it goes up again
+    for _ in range(2):
+        assert task.reward_terms()["fall"].tolist() == [-10.0, -10.0]
+        assert task.state_dict() == {"stance_share": 1.0}  # asking moves nothing
+    task.advance(still)
+    assert task.state_dict()["stance_share"] == pytest.approx(1.0 - 1 / 640)  # nobody is in the stance: it goes up
     task.training = False
     task.load_state_dict({"stance_share": 0.1})
+    task.advance(still)
     assert task.reward_terms()["fall"].tolist() == [-10.0, -10.0]  # a policy is evaluated by the late cost
     assert task.state_dict()["stance_share"] == 0.1
 
@@ -72,6 +79,7 @@ def test_a_fall_costs_what_the_settings_say():
     ):
         task, robots = fake_task(**settings)
         robots.now = make_state(touching=("body",))
+        task.look()
         for share, cost in ((0.0, early), (1.0, late)):
             task.load_state_dict({"stance_share": share})
             assert task.reward_terms()["fall"][0] == pytest.approx(-cost), settings

@@ -1,0 +1,159 @@
+"""The two-legged stances as one logic for every simulator: what is rewarded, what ends, what counts, what it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from adc_wrappers.backends.base import RobotState
+
+from .body import SPATIAL, SpotBody, array_namespace
+from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
+from .settings import SUCCESS_SECONDS, SpotSettings
+from .terms import Stance, any_touching, in_stance, touching_links
+
+__all__ = ["StandLogic", "fill_rows"]
+
+
+class StandLogic:
+    """Judges the steps of a batch of Spots, in numpy or torch, and keeps what the task learns from them.
+
+    An env calls :meth:`step` once after every policy step and :meth:`begin` for new episodes; :meth:`look` judges
+    robots that were put somewhere without a step. Everything else only answers.
+
+    Args:
+        settings: The task's numbers.
+        stance: Which stance.
+        link_names: Links in the order of the states' contact forces.
+        policy_step: Seconds in one policy step.
+        state: The robots as they are: arrays of their kind, on their device, are used.
+        action: Their last actions.
+        body: The robot's build.
+    """
+
+    def __init__(
+        self,
+        settings: SpotSettings,
+        stance: Stance,
+        link_names: Sequence[str],
+        policy_step: float,
+        state: RobotState,
+        action: Any,
+        body: SpotBody = SPATIAL,
+    ) -> None:
+        preset = settings.preset_values()
+        links = list(link_names)
+        self.training = True
+        """Whether the cost of a fall eases; False while a policy is evaluated, by the cost that it eases to."""
+        self.early_termination = True
+        """Whether an episode ends with a fall; with False it goes on, and only its first fall is paid."""
+        self.stance, self.body = stance, body
+        self.hold_steps = max(1, round(SUCCESS_SECONDS / policy_step))
+        """Policy steps for which an episode must end in the stance to count as a success."""
+        self.weights, self.fall_cost = settings.effective_weights(policy_step)
+        self._fall_links = [i for i, name in enumerate(links) if name.endswith(preset.fall_links)]
+        self._constants: dict[str, Any] = {
+            "gravity": stance.gravity,
+            "height": stance.height,
+            "lifted": [links.index(name) for name in body.own_feet(stance.lifted_feet)],
+            "support": [links.index(name) for name in body.own_feet(stance.support_feet)],
+            "feet": [i for i, name in enumerate(links) if name.endswith("foot")],
+            "angular_axes": list(preset.angular_axes),
+            "policy_step": policy_step,
+            "body": body,
+        }
+        # Where a fall does not end an episode: in which one was paid before the last step, and in which up to now.
+        self._fell_before: Any = touching_links(state)[:, 0] & False
+        self.fell: Any = touching_links(state)[:, 0] & False
+        self.look(state, self.moment(state, action), action)
+
+    def moment(self, state: RobotState, action: Any) -> RewardInputs:
+        """Return a copy of what the reward of the step to come needs to know of the present."""
+        xp = array_namespace(action)
+        parts = (action, state.joint_velocities, state.base_position, state.base_quaternion, state.joint_positions)
+        return RewardInputs(*(xp.asarray(part, copy=True) for part in parts))
+
+    def begin(self, env_ids: Any) -> None:
+        """Begin new episodes: nobody in them has fallen."""
+        fill_rows(self.fell, env_ids, False)
+
+    def step(self, state: RobotState, before: RewardInputs, action: Any, *, stopped: bool = False) -> None:
+        """Judge one policy step and learn from it; the only method that moves what :meth:`state_dict` holds.
+
+        Args:
+            state: The robots after it.
+            before: What :meth:`moment` said before it.
+            action: The clipped action.
+            stopped: Whether a guard has ended the episodes.
+        """
+        # in place: a trainer may step under torch's inference mode, and somebody else without
+        self._fell_before[:] = self.fell
+        self.look(state, before, action, stopped=stopped)
+        if not self.early_termination:
+            self.fell |= self.fallen
+        if self.training and self.fall_cost.eases:  # reads from a device; no preset of the paper does
+            self.fall_cost.note(self.holds)
+
+    def look(self, state: RobotState, before: RewardInputs, action: Any, *, stopped: bool = False) -> None:
+        """Judge the robots as they are; nothing is learned. The arguments are those of :meth:`step`."""
+        touching = touching_links(state)
+        fallen = any_touching(touching, self._fall_links)
+        self.fallen: Any = fallen | True if stopped else fallen
+        """Which robots touch the ground with a link that must not, or were stopped by a guard."""
+        self.holds: Any = in_stance(
+            state, self._constants["gravity"], self._constants["support"], self.body, touching=touching
+        )
+        """Which robots are in the stance."""
+        self._step = StandStep(
+            state=state,
+            before=before,
+            action=action,
+            touching=touching,
+            fallen=self.fallen & ~self._fell_before,
+            holds=self.holds,
+            **self._constants,
+        )
+
+    def touch(self, feet: Literal["lifted", "support"]) -> Any:
+        """Return which robots touch the ground with a foot that is to be lifted, or that carries them."""
+        return any_touching(self._step.touching, self._constants[feet])
+
+    def reward_terms(self) -> dict[str, Any]:
+        """Return the weighted terms of the last step by name, each of shape ``(n,)``.
+
+        Of an episode that goes on after a fall, the first is paid. A policy is evaluated by what a fall costs late.
+        """
+        fall_cost = self.fall_cost.now if self.training else self.fall_cost.late
+        weights = {**self.weights, "fall": -fall_cost}
+        return {name: weight * REWARD_TERMS[name](self._step) for name, weight in weights.items()}
+
+    def progress(self) -> Any:
+        """Return how far every robot is on its way: 1 in the stance, 0 elsewhere."""
+        return as_number(self.holds, self._step.action)
+
+    def success(self, held: Any, truncated: Any) -> Any:
+        """Return which of the episodes that reach their time limit succeed.
+
+        Args:
+            held: Steps for which each robot has been in the stance without a break.
+            truncated: Whose episode ends by its time limit.
+        """
+        return truncated & (held >= self.hold_steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how far the cost of a fall has eased, as JSON-ready values; it goes into the checkpoint."""
+        return self.fall_cost.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore it."""
+        self.fall_cost.load_state_dict(state)
+
+
+def fill_rows(array: Any, rows: Any, value: float) -> None:
+    """Write one value into rows of an array in place; of a tensor without a transfer from the host."""
+    if type(array) is np.ndarray:
+        array[rows] = value
+    else:
+        array.index_fill_(0, rows, value)
