@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+import tyro
 from rich.console import Console
 from rich.table import Table
 
+from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import FolderLock, RunFolder
 
 from .evaluate import format_rate
+from .overrides import changes_of
 from .progress import EvaluationProgress, TrainingProgress
 from .training_options import TrainingOptions
 
@@ -30,6 +33,15 @@ _AFTER_FULL_DISK = (
     "What was evaluated and the newest whole checkpoint of the run under way are kept. Make room, then give the same "
     "command with --resume."
 )
+_OF_THE_SEARCH = (
+    "start_stiffness", "target_stiffness", "driver", "fixed_progress", "monotone", "hold_share", "total_iterations",
+    "seed",
+)  # fmt: skip
+"""Settings of the curriculum that the search gives every policy itself."""
+
+_CurriculumChanges: TypeAlias = Annotated[
+    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: changes_of(CurriculumConfig, without=_OF_THE_SEARCH))
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +75,16 @@ class SelectK0(TrainingOptions):
     resume: bool = False
     """Go on with a search that was interrupted; what is finished is not repeated."""
 
+    curriculum: _CurriculumChanges = field(default_factory=dict)
+    """What policies are trained with at their fixed stiffness; the rest of the curriculum is the search's."""
+
     def run(self) -> int:
         """Search, and say what was found."""
         find_task(self.task)  # a mistyped name is answered before the slow imports
         from adc_wrappers.training.selection import Selection, check_stiffness, fixed_config
 
         console = Console(highlight=False, soft_wrap=True)
-        rule, config = self._rule_and_config()
+        rule, config = self._rule_and_config(console)
         check_stiffness(fixed_config(config, rule.candidates()[-1], rule.seeds[0]))
         folder = self.out if self.out is not None else Path("runs") / f"select-k0-{self.task}-{self.engine}"
         with FolderLock(folder), full_disk_explained(folder, lambda: _AFTER_FULL_DISK):
@@ -82,10 +97,11 @@ class SelectK0(TrainingOptions):
             self._report(console, selection)
         return 0
 
-    def _rule_and_config(self) -> tuple[SelectionRule, TrainConfig]:
+    def _rule_and_config(self, console: Console) -> tuple[SelectionRule, TrainConfig]:
         from adc_wrappers.training.selection import SelectionRule
 
-        config = self.new_config(0)
+        config = self.new_config(0, console.print)
+        config = dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **self.curriculum))
         target = config.curriculum.target_stiffness if self.target_stiffness is None else self.target_stiffness
         if not isinstance(target, float | int):
             raise CurriculumError(
