@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -84,7 +85,7 @@ class SelectK0(TrainingOptions):
         from adc_wrappers.training.selection import Selection, check_stiffness, fixed_config
 
         console = Console(highlight=False, soft_wrap=True)
-        rule, config = self._rule_and_config(console)
+        rule, config = self._rule_and_config(console.print)
         check_stiffness(fixed_config(config, rule.candidates()[-1], rule.seeds[0]))
         folder = self.out if self.out is not None else Path("runs") / f"select-k0-{self.task}-{self.engine}"
         with FolderLock(folder), full_disk_explained(folder, lambda: _AFTER_FULL_DISK):
@@ -97,10 +98,10 @@ class SelectK0(TrainingOptions):
             self._report(console, selection)
         return 0
 
-    def _rule_and_config(self, console: Console) -> tuple[SelectionRule, TrainConfig]:
+    def _rule_and_config(self, say: Callable[[str], None]) -> tuple[SelectionRule, TrainConfig]:
         from adc_wrappers.training.selection import SelectionRule
 
-        config = self.new_config(0, console.print)
+        config = self.new_config(0, say)
         config = dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **self.curriculum))
         target = config.curriculum.target_stiffness if self.target_stiffness is None else self.target_stiffness
         if not isinstance(target, float | int):

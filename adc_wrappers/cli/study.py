@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -130,7 +131,7 @@ class StudyRun(TrainingOptions):
         from adc_wrappers.study import Plan, RobotFacts, select_conditions
 
         console = Console(highlight=False, soft_wrap=True)
-        config = self._config(console)
+        config = self._config(console.print)
         facts = RobotFacts.of(config)
         plan = Plan(
             conditions=tuple(select_conditions(self.conditions, facts)),
@@ -174,10 +175,10 @@ class StudyRun(TrainingOptions):
         value: int | None = getattr(self, name)
         return value if value is not None else quick if self.quick else usual
 
-    def _config(self, console: Console) -> TrainConfig:
+    def _config(self, say: Callable[[str], None]) -> TrainConfig:
         """Return the base config: ADC, with the schedule fitted to the budget."""
         options = self._quick_options() if self.quick else self
-        return self.scheduled(TrainingOptions.new_config(options, 0, console.print))
+        return self.scheduled(TrainingOptions.new_config(options, 0, say))
 
     def _quick_options(self) -> StudyRun:
         from adc_wrappers.training.recipes import RECIPES, find_recipe

@@ -75,7 +75,7 @@ def test_candidates_begin_at_the_target_and_end_within_the_maximum(target, step,
 
 def test_the_papers_numbers_are_the_defaults():
     options = SelectK0(task="spot-handstand")
-    rule, config = options._rule_and_config()
+    rule, config = options._rule_and_config(print)
     assert (rule.target, rule.step, rule.threshold, rule.episodes) == (40.0, 5.0, 0.98, 1000)
     assert 60.0 in rule.candidates()
     fixed = fixed_config(config, 45.0, 2).curriculum
