@@ -128,13 +128,18 @@ class SelectK0(TrainingOptions):
         from adc_wrappers.training import load_trained
         from adc_wrappers.training.evaluating import EvaluationSetup
         from adc_wrappers.training.selection import Trial, fixed_config
+        from adc_wrappers.training.trainer import finish_run
 
         trial = selection.find(stiffness, seed)
         if trial is not None and trial.complete:
             return
         console.print(f"K = {stiffness:g}, seed {seed}")
         config = fixed_config(selection.config, stiffness, seed)
-        folder = _train(console, config, selection.run_path(stiffness, seed))
+        folder = finish_run(
+            config,
+            selection.run_path(stiffness, seed),
+            lambda done: TrainingProgress(console, config.ppo.total_steps, done),
+        )
         policy = load_trained(folder)
         if trial is None or trial.own is None:
             own = self._evaluate(console, folder, policy, EvaluationSetup.of(policy.config))
@@ -145,19 +150,18 @@ class SelectK0(TrainingOptions):
         selection.record(dataclasses.replace(trial, target=target))
 
     def _evaluate(self, console: Console, folder: RunFolder, policy: Any, setup: Any) -> dict[str, Any]:
-        from adc_wrappers.training.evaluating import evaluate_policy
+        from adc_wrappers.training.evaluating import evaluate_and_keep
 
         with EvaluationProgress(console, self.episodes) as progress:
-            result, summary = evaluate_policy(
+            result, summary = evaluate_and_keep(
                 policy,
                 setup,
+                folder.path,
                 episodes=self.episodes,
                 seed=_EVALUATION_SEED + policy.config.seed,
                 num_envs=self.eval_envs,
                 on_step=progress.update,
             )
-        folder.write_json(f"{setup.name}.json", summary)
-        result.write_csv(folder.path / f"{setup.name}.csv")
         kept = ("episodes", "num_envs", "success_rate", "success_95", "length_mean", "modes")
         return {"successes": int(result.successes.sum()), **{name: summary[name] for name in kept}}
 
@@ -192,19 +196,3 @@ def _verdict(selection: Selection) -> str:
     if chosen == rule.target:
         text += ". It is the target itself: by this rule the task needs no curriculum"
     return text + "."
-
-
-def _train(console: Console, config: TrainConfig, path: Path) -> RunFolder:
-    """Train in a run folder; one that was begun before goes on from its newest checkpoint."""
-    from adc_wrappers.training import trainer_module
-    from adc_wrappers.training.selection import as_stored
-
-    begun = (path / "config.json").exists()
-    folder = RunFolder.open(path) if begun else RunFolder.create(path, config.to_dict())
-    if begun and folder.config() != as_stored(config.to_dict()):
-        raise CurriculumError(f"{path} was trained with other settings than this search. Remove it, or choose --out.")
-    done = folder.checkpoints.load_latest().step if folder.checkpoints.paths() else 0
-    if done < config.ppo.total_steps:
-        with TrainingProgress(console, config.ppo.total_steps, done) as progress:
-            trainer_module(config.trainer).train(config, folder, resume=begun, reporter=progress)
-    return folder

@@ -58,15 +58,15 @@ class Train(TrainingOptions):
 
     def _train(self, console: Console, config: TrainConfig, folder: RunFolder, resumed: bool) -> int:
         from adc_wrappers.runs.pictures import plot_runs
-        from adc_wrappers.training import trainer_module
+        from adc_wrappers.training.trainer import find_trainer, steps_done
 
         start, target = config.curriculum.start_stiffness, config.curriculum.target_stiffness
         console.print(f"{config.task} on {config.backend}: K {start} → {target}, {config.ppo.total_steps:,} steps")
-        done = _steps_done(folder) if resumed else 0
+        done = steps_done(folder) if resumed else 0
         if resumed:
             console.print(f"resuming {folder.path} at {done:,} steps")
         with TrainingProgress(console, config.ppo.total_steps, done) as progress:
-            trainer_module(config.trainer).train(config, folder, resume=resumed, reporter=progress)
+            find_trainer(config.trainer).train(config, folder, resume=resumed, reporter=progress)
         if self.eval_episodes:
             print_evaluation(console, evaluate_run(folder, episodes=self.eval_episodes, seed=config.seed + 10_000))
         picture, table = plot_runs([folder], folder.plots / "curriculum.png")
@@ -137,7 +137,3 @@ def _after_full_disk(task: str, folder: RunFolder) -> str:
         kept = "There was no checkpoint yet; the run will begin anew."
     command = shlex.join(["adc", "train", task, "--out", str(folder.path), "--resume"])
     return f"{kept} Make room, then go on with: {command}"
-
-
-def _steps_done(folder: RunFolder) -> int:
-    return folder.checkpoints.load_latest().step if folder.checkpoints.paths() else 0

@@ -7,7 +7,6 @@ newest checkpoint, that is an error.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import io
 import json
 import pickle
@@ -28,6 +27,7 @@ from adc_wrappers.runs import Checkpoint, CheckpointError, RunFolder, RunFolderE
 
 from .config import TrainConfig
 from .resuming import kept_random_states
+from .trainer import find_trainer
 
 __all__ = [
     "TrainedPolicy",
@@ -39,7 +39,6 @@ __all__ = [
     "made_for",
     "read_tensors",
     "tensor_bytes",
-    "trainer_module",
 ]
 
 
@@ -185,11 +184,6 @@ class TrainedPolicy:
         return np.asarray(actions.numpy(), dtype=np.float32)
 
 
-def trainer_module(name: str) -> Any:
-    """Return an adapter's training module, imported now: it has ``train`` and ``load_module``."""
-    return importlib.import_module(f"adc_wrappers.{name}.training")
-
-
 def load_trained(folder: RunFolder) -> TrainedPolicy:
     """Load the newest whole checkpoint of a run.
 
@@ -199,9 +193,8 @@ def load_trained(folder: RunFolder) -> TrainedPolicy:
     config = TrainConfig.from_dict(folder.config())
     checkpoint = folder.checkpoints.load_latest()
     check_settings(folder, config, checkpoint)
-    trainer = trainer_module(config.trainer)
     with kept_random_states():  # building a network draws its first weights
-        module = trainer.load_module(config, checkpoint)
+        module = find_trainer(config.trainer).load_module(config, checkpoint)
         origin = made_for(config, checkpoint)
     curriculum = checkpoint.json("state.json").get("curriculum")
     if not isinstance(curriculum, dict):

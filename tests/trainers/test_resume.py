@@ -16,7 +16,7 @@ from adc_wrappers import CurriculumConfig
 from adc_wrappers.cli import main
 from adc_wrappers.core.env_states import unpack_state
 from adc_wrappers.runs import CheckpointError, RunFolder
-from adc_wrappers.training import ActionConfig, load_trained, trainer_module
+from adc_wrappers.training import ActionConfig, find_trainer, load_trained
 from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_policy
 
 CASES = [
@@ -123,7 +123,7 @@ def test_an_evaluation_in_the_midst_of_a_training_changes_nothing(tmp_path, trai
                 evaluate_policy(policy, EvaluationSetup.of(config), episodes=3, seed=8)
 
     folder = RunFolder.create(tmp_path / "evaluated", config.to_dict())
-    trainer_module(trainer).train(config, folder, resume=False, reporter=Evaluating())
+    find_trainer(trainer).train(config, folder, resume=False, reporter=Evaluating())
     assert_same_run(run(config, tmp_path / "whole"), folder)
 
 
