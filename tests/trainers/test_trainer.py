@@ -6,14 +6,18 @@ import inspect
 from contextlib import contextmanager
 from dataclasses import replace
 
+import gymnasium as gym
 import pytest
+import torch
 from resume_helpers import ITERATIONS, Reporter, StoppedError, assert_same_run, run, tiny_config
 
 from adc_wrappers import CurriculumError
 from adc_wrappers.runs import RunFolder
 from adc_wrappers.training import TrainConfig, Trainer, find_trainer, trainer_module
 from adc_wrappers.training.config import TRAINERS
+from adc_wrappers.training.deterministic import DeterministicPolicy
 from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_and_keep, evaluate_policy
+from adc_wrappers.training.metrics import Pace
 from adc_wrappers.training.trained import load_trained
 from adc_wrappers.training.trainer import finish_run, steps_done, stored_config
 
@@ -69,3 +73,46 @@ def test_an_evaluation_is_kept_as_the_setup_is_called(tmp_path):
     _, kept = evaluate_and_keep(policy, setup, folder.path, episodes=3, seed=1)
     assert kept == evaluate_policy(policy, setup, episodes=3, seed=1)[1]
     assert {"eval-K20.json", "eval-K20.csv"} <= {path.name for path in folder.path.iterdir()}
+
+
+COLUMNS = [
+    "iteration",
+    "steps",
+    "stiffness",
+    "damping_mean",
+    "progress",
+    "episode_length_ema",
+    "episode_length_mean",
+    "episodes",
+    "success_ema",
+    "holding",
+    "return_mean",
+    "action_std",
+    "learning_rate",
+    "steps_per_second",
+]
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_rows_checkpoints_and_policies_are_alike_whoever_trains(tmp_path, trainer):
+    folder = finish_run(tiny_config("cartpole", "analytic", trainer), tmp_path / "run")
+    known = [name for name in COLUMNS if trainer == "rsl_rl" or name not in ("holding", "action_std")]
+    assert list(folder.metrics.read()) == known
+    checkpoint = folder.checkpoints.load_latest()
+    assert {"state.json", "parameters.pt", "torch_rng.pt", "envs.json", "envs.bin"} <= set(checkpoint.files)
+    state = {"num_timesteps", "curriculum", "task", "learning_rate", "python_rng", "numpy_rng"}
+    assert set(checkpoint.json("state.json")) == state
+    assert type(load_trained(folder).module) is DeterministicPolicy
+
+
+def test_a_policy_without_a_box_of_actions_is_refused():
+    with pytest.raises(TypeError, match="box of actions"):
+        DeterministicPolicy(torch.nn.Identity(), gym.spaces.Discrete(3))
+
+
+def test_the_pace_counts_from_where_it_was_last_asked(monkeypatch):
+    now = iter([0.0, 10.0, 12.0, 16.0])
+    monkeypatch.setattr("adc_wrappers.training.metrics.time.perf_counter", lambda: next(now))
+    pace = Pace()
+    pace.restart(100)
+    assert (pace.at(120), pace.at(160)) == (10.0, 10.0)
