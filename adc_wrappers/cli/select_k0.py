@@ -86,11 +86,11 @@ class SelectK0(TrainingOptions):
 
         console = Console(highlight=False, soft_wrap=True)
         rule, config = self._rule_and_config(console.print)
-        check_stiffness(fixed_config(config, rule.candidates()[-1], rule.seeds[0]))
+        check_stiffness(fixed_config(config, rule.stiffnesses()[-1], rule.seeds[0]))
         folder = self.out if self.out is not None else Path("runs") / f"select-k0-{self.task}-{self.engine}"
         with FolderLock(folder), full_disk_explained(folder, lambda: _AFTER_FULL_DISK):
             selection = (Selection.resume if self.resume else Selection.create)(folder, rule, config)
-            for stiffness in rule.candidates():
+            for stiffness in rule.stiffnesses():
                 for seed in rule.seeds:
                     self._try(console, selection, stiffness, seed)
                 if selection.passed(stiffness):
@@ -127,11 +127,11 @@ class SelectK0(TrainingOptions):
         """Train and evaluate one policy, or what is missing of that."""
         from adc_wrappers.training import load_trained
         from adc_wrappers.training.evaluating import EvaluationSetup
-        from adc_wrappers.training.selection import Trial, fixed_config
+        from adc_wrappers.training.selection import Candidate, fixed_config
         from adc_wrappers.training.trainer import finish_run
 
-        trial = selection.find(stiffness, seed)
-        if trial is not None and trial.complete:
+        candidate = selection.find(stiffness, seed)
+        if candidate is not None and candidate.complete:
             return
         console.print(f"K = {stiffness:g}, seed {seed}")
         config = fixed_config(selection.config, stiffness, seed)
@@ -141,13 +141,13 @@ class SelectK0(TrainingOptions):
             lambda done: TrainingProgress(console, config.ppo.total_steps, done),
         )
         policy = load_trained(folder)
-        if trial is None or trial.own is None:
+        if candidate is None or candidate.own is None:
             own = self._evaluate(console, folder, policy, EvaluationSetup.of(policy.config))
-            trial = Trial(stiffness=stiffness, seed=seed, steps=policy.steps, own=own)
-            selection.record(trial)
+            candidate = Candidate(stiffness=stiffness, seed=seed, steps=policy.steps, own=own)
+            selection.record(candidate)
         at_target = EvaluationSetup.of(policy.config, stiffness=selection.rule.target)
-        target = trial.own if at_target.at_target else self._evaluate(console, folder, policy, at_target)
-        selection.record(dataclasses.replace(trial, target=target))
+        target = candidate.own if at_target.at_target else self._evaluate(console, folder, policy, at_target)
+        selection.record(dataclasses.replace(candidate, target=target))
 
     def _evaluate(self, console: Console, folder: RunFolder, policy: Any, setup: Any) -> dict[str, Any]:
         from adc_wrappers.training.evaluating import evaluate_and_keep
@@ -172,7 +172,7 @@ class SelectK0(TrainingOptions):
         table = Table(title=f"{rule.episodes} episodes per policy, 95 % intervals", title_justify="left")
         for column in ("trained at K", "success there", "length there", f"success at K_* = {rule.target:g}", ""):
             table.add_column(column)
-        for stiffness in rule.candidates():
+        for stiffness in rule.stiffnesses():
             own, target = selection.pooled(stiffness), selection.pooled(stiffness, "target")
             if own is not None and target is not None:
                 rates = [format_rate(result["success_rate"], result["success_95"]) for result in (own, target)]
@@ -187,7 +187,7 @@ class SelectK0(TrainingOptions):
 def _verdict(selection: Selection) -> str:
     rule, chosen = selection.rule, selection.chosen
     if chosen is None:
-        tried = ", ".join(f"{value:g}" for value in rule.candidates())
+        tried = ", ".join(f"{value:g}" for value in rule.stiffnesses())
         return (
             f"None of K = {tried} exceeded {rule.threshold:.1%} success: no K_0 is chosen. "
             "Go on with a larger --max (and --resume), or begin anew with more --steps."

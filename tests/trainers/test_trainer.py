@@ -76,21 +76,9 @@ def test_an_evaluation_is_kept_as_the_setup_is_called(tmp_path):
 
 
 COLUMNS = [
-    "iteration",
-    "steps",
-    "stiffness",
-    "damping_mean",
-    "progress",
-    "episode_length_ema",
-    "episode_length_mean",
-    "episodes",
-    "success_ema",
-    "holding",
-    "return_mean",
-    "action_std",
-    "learning_rate",
-    "steps_per_second",
-]
+    "iteration", "steps", "stiffness", "damping_mean", "progress", "episode_length_ema", "episode_length_mean",
+    "episodes", "success_ema", "holding", "return_mean", "action_std", "learning_rate", "steps_per_second",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
