@@ -152,7 +152,7 @@ def draw_failures(
         _draw_frames(part, result, mode, pictures[mode], [seconds for seconds, _ in frames[mode]])
     figure.set_dpi(100)
     figure.canvas.draw()
-    pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]  # type: ignore[attr-defined]
+    pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
     with whole_file(path) as beside:
         Image.fromarray(pixels).quantize(256).save(beside, optimize=True)  # a third of the size, and enough colours
     plt.close(figure)
