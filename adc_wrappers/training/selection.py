@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,9 +16,9 @@ from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import RunFolderError, wilson_interval
 from adc_wrappers.runs.folder import has_begun
 
-from .config import TrainConfig
+from .config import TrainConfig, as_stored
 
-__all__ = ["Candidate", "Selection", "SelectionRule", "as_stored", "check_stiffness", "fixed_config", "pool"]
+__all__ = ["Candidate", "Selection", "SelectionRule", "check_stiffness", "fixed_config", "pool"]
 
 FILE = "select_k0.json"
 _FORMAT, _VERSION = "adc-select-k0", 1
@@ -264,9 +263,3 @@ def pool(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "success_95": list(wilson_interval(successes, episodes)),
         "length_mean": sum(part["length_mean"] * part["episodes"] for part in parts) / episodes,
     }
-
-
-def as_stored(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values as they come back from JSON."""
-    plain: dict[str, Any] = json.loads(json.dumps(values))
-    return plain

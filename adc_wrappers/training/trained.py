@@ -25,7 +25,7 @@ from adc_wrappers.envs.fit import MadeFor, find_task_of
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import Checkpoint, CheckpointError, RunFolder, RunFolderError
 
-from .config import TrainConfig
+from .config import TrainConfig, as_stored
 from .resuming import kept_random_states
 from .trainer import find_trainer
 
@@ -77,10 +77,10 @@ def check_settings(folder: RunFolder, config: TrainConfig, checkpoint: Checkpoin
         RunFolderError: Lists what differs.
     """
     try:
-        trained = _plain(_trained_with(config, checkpoint).to_dict())
+        trained = as_stored(_trained_with(config, checkpoint).to_dict())
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # a CurriculumError is a ValueError
         raise CheckpointError(f"{checkpoint.path}: its settings cannot be read ({error}).") from error
-    differing = _differences("", trained, _plain(config.to_dict()))
+    differing = _differences("", trained, as_stored(config.to_dict()))
     if differing:
         raise RunFolderError(
             f"{folder.config_file} is not what {checkpoint.path.name} was trained with: {'; '.join(differing)}. Put "
@@ -97,11 +97,6 @@ def _trained_with(config: TrainConfig, checkpoint: Checkpoint) -> TrainConfig:
     curriculum = CurriculumConfig.from_dict(checkpoint.json("state.json")["curriculum"]["config"])
     ppo = dataclasses.replace(stored.ppo, total_steps=config.ppo.total_steps)
     return dataclasses.replace(stored, curriculum=curriculum, ppo=ppo, checkpoint_every=config.checkpoint_every)
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(values))
-    return plain
 
 
 def _differences(where: str, trained: Any, said: Any) -> list[str]:

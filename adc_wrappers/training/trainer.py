@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
 from adc_wrappers.runs import Checkpoint, RunFolder
 
-from .config import TRAINERS, ProgressReporter, TrainConfig
+from .config import TRAINERS, ProgressReporter, TrainConfig, as_stored
 
 if TYPE_CHECKING:
     import torch
@@ -95,12 +94,7 @@ def steps_done(folder: RunFolder) -> int:
 
 def stored_config(path: Path) -> dict[str, Any]:
     """Return the settings of a run folder, with today's defaults for what an older one does not say."""
-    return _as_stored(TrainConfig.from_dict(RunFolder.open(path).config()))
-
-
-def _as_stored(config: TrainConfig) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
-    return values
+    return as_stored(TrainConfig.from_dict(RunFolder.open(path).config()).to_dict())
 
 
 def finish_run(
@@ -120,7 +114,7 @@ def finish_run(
         CurriculumError: The run was begun with other settings.
     """
     begun = (path / "config.json").exists()
-    if begun and stored_config(path) != _as_stored(config):
+    if begun and stored_config(path) != as_stored(config.to_dict()):
         raise CurriculumError(
             f"{path} was trained with other settings than it is to go on with. Remove it, or choose --out."
         )
