@@ -74,10 +74,15 @@ def parse_joint_values(text: str) -> float | tuple[float, ...] | dict[str, float
     (40.0, (40.0, 60.0), {'*_kn': 40.0, '*_h?': 60.0})
     """
     parts = text.split(",")
-    if "=" in text:
-        pairs = [part.partition("=") for part in parts]
-        return {name.strip(): float(number) for name, _, number in pairs}
-    numbers = tuple(float(part) for part in parts)
+    try:
+        if "=" in text:
+            pairs = [part.partition("=") for part in parts]
+            return {name.strip(): float(number) for name, _, number in pairs}
+        numbers = tuple(float(part) for part in parts)
+    except ValueError as error:
+        raise ValueError(
+            f"expected a number, numbers in joint order (40,60) or by joint (*_kn=40,*_h?=60), got {text!r}."
+        ) from error
     return numbers[0] if len(numbers) == 1 else numbers
 
 

@@ -120,6 +120,9 @@ def test_joints_are_set_one_by_one():
     assert parse_joint_values("*_kn=40,*_h?=60") == {"*_kn": 40.0, "*_h?": 60.0}
     options = tyro.cli(Train, args=["--curriculum.start-stiffness", "50,60", "double-cartpole"])
     assert options.task == "double-cartpole" and options.curriculum == {"start_stiffness": (50.0, 60.0)}
+    for word in ("stiff", "a=1,2", "1,", "a=b"):
+        with pytest.raises(ValueError, match="expected a number, numbers in joint order"):
+            parse_joint_values(word)
     with pytest.raises(SystemExit):
         parse(Train, "--curriculum.start-stiffness stiff")
 
