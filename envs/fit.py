@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,10 +15,11 @@ from gymnasium.vector import VectorActionWrapper, VectorObservationWrapper
 from adc_wrappers.core import ActionScaleCoupling
 from adc_wrappers.core.actuators import to_numpy
 from adc_wrappers.core.errors import BackendError, CurriculumError
+from adc_wrappers.core.wrapper_methods import CurriculumMethods, layers
 
 from .deployment import Deployment, ObservationPart, check_per_joint
 
-__all__ = ["MadeFor", "PolicyEnvError", "check_env", "env_differences", "find_task_of", "layers", "translates"]
+__all__ = ["MadeFor", "PolicyEnvError", "check_env", "env_differences", "find_task_of", "translates"]
 
 _NUMBERS = ("nominal_pose", "action_scale", "action_limit", "policy_step")
 _SAME = 1e-6
@@ -185,15 +186,6 @@ def _short(values: Any) -> str:
     return next(iter(distinct)) if len(distinct) == 1 else f"({', '.join(shown)})"
 
 
-def layers(env: Any) -> Iterator[Any]:
-    """Yield an env and everything that it is wrapped around, outermost first."""
-    layer = env
-    while layer is not None:
-        yield layer
-        inner = vars(layer)
-        layer = inner.get("venv") or inner.get("env")
-
-
 def translates(layer: Any) -> bool:
     """Whether a wrapper changes what a policy sees or does."""
     if isinstance(layer, ActionScaleCoupling):  # does nothing at the target gains
@@ -220,7 +212,6 @@ def find_task_of(env: Any) -> Any:
 def find_backend(env: Any) -> Any:
     """Return the backend whose gains an env's joints have."""
     for layer in layers(env):
-        controller = vars(layer).get("adc")
-        if controller is not None:
-            return controller.backend
+        if isinstance(layer, CurriculumMethods):
+            return layer.adc.backend
     return find_task_of(env).backend

@@ -120,6 +120,20 @@ def test_importing_the_library_loads_no_simulator_and_no_rl_library():
     assert answer.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("words", "home"),
+    [
+        ('matplotlib.use("Agg"', "adc_wrappers/runs/plotting.py"),
+        ("class DeterministicPolicy", "adc_wrappers/training/deterministic.py"),
+        ('"steps_per_second":', "adc_wrappers/training/metrics.py"),
+        ('"num_timesteps":', "adc_wrappers/training/resuming.py"),
+    ],
+)
+def test_what_every_command_does_is_written_once(words, home):
+    found = [path.relative_to(ROOT).as_posix() for path in SOURCES if words in path.read_text()]
+    assert [name for name in found if name.startswith("adc_wrappers/")] == [home]
+
+
 @pytest.mark.slow
 def test_the_wheel_holds_real_files_and_imports_elsewhere(tmp_path):
     source = tmp_path / "source"  # a copy, because setuptools leaves its build folder in the tree

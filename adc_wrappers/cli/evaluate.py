@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 
 from adc_wrappers.core.errors import CurriculumError
-from adc_wrappers.core.files import write_json
 from adc_wrappers.runs import RunFolder
 
 from .overrides import parse_settings
@@ -111,28 +110,26 @@ class Evaluate:
 
     def run(self) -> int:
         """Evaluate."""
-        from adc_wrappers.training.evaluating import EvaluationSetup, draw_evaluation, evaluate_policy
+        from adc_wrappers.training.evaluating import EvaluationSetup, draw_evaluation, evaluate_and_keep
 
         console = Console(highlight=False, soft_wrap=True)
         policy = open_policy(self.run_folder)
         setup = EvaluationSetup.of(
             policy.config, backend=self.backend, settings=self._settings(), stiffness=self.stiffness
         )
+        folder = results_folder(self.run_folder)
         with EvaluationProgress(console, self.episodes) as progress:
-            result, summary = evaluate_policy(
+            result, summary = evaluate_and_keep(
                 policy,
                 setup,
+                folder,
                 episodes=self.episodes,
                 seed=self.seed,
                 num_envs=self.num_envs,
                 on_step=progress.update,
             )
-        folder = results_folder(self.run_folder)
-        files = [folder / f"{setup.name}.json", folder / f"{setup.name}.csv"]
-        write_json(files[0], summary)
-        result.write_csv(files[1])
         print_evaluation(console, summary)
-        console.print(f"numbers  {files[0]}\nepisodes {files[1]}")
+        console.print(f"numbers  {folder / setup.name}.json\nepisodes {folder / setup.name}.csv")
         if self.picture:
             path = draw_evaluation(
                 result, setup, folder / "plots" / f"{setup.name}.png", evaluation_title(summary, short=True)
@@ -159,10 +156,8 @@ def results_folder(policy: Path) -> Path:
 def evaluate_run(folder: RunFolder, *, episodes: int, seed: int) -> dict[str, Any]:
     """Evaluate as trained, write ``eval.json`` and ``eval.csv`` into the run folder, and return the summary."""
     from adc_wrappers.training import load_trained
-    from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_policy
+    from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_and_keep
 
     policy = load_trained(folder)
-    result, summary = evaluate_policy(policy, EvaluationSetup.of(policy.config), episodes=episodes, seed=seed)
-    folder.write_json("eval.json", summary)
-    result.write_csv(folder.path / "eval.csv")
-    return summary
+    setup = EvaluationSetup.of(policy.config)
+    return evaluate_and_keep(policy, setup, folder.path, episodes=episodes, seed=seed)[1]

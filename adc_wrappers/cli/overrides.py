@@ -1,145 +1,110 @@
-"""Options that replace single settings of a config and leave the rest alone."""
+"""Options made from the fields of a config: what a user gives replaces the config's value, the rest is left alone."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
-from dataclasses import dataclass
-from typing import Any
+import inspect
+import itertools
+import re
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, TypedDict
+
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
 from adc_wrappers.core.errors import CurriculumError
 
-__all__ = ["CurriculumOptions", "PpoOptions", "given", "parse_settings"]
+__all__ = ["changes_of", "field_texts", "parse_joint_values", "parse_settings"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CurriculumOptions:
-    """The curriculum; what is not given is as the task recommends."""
+def changes_of(
+    config: type, *, without: Collection[str] = (), aliases: Mapping[str, tuple[str, ...]] | None = None
+) -> Any:
+    """Return a type for ``tyro`` with an option for every field of a config; parsed, it is a dict of those given.
 
-    start_stiffness: float | None = None
-    """K_0, at the beginning."""
-
-    target_stiffness: float | None = None
-    """K_*, the identified stiffness."""
-
-    length_min: float | None = None
-    """Episode-length EMA at which K begins to fall."""
-
-    length_max: float | None = None
-    """Episode-length EMA at which K arrives at the target."""
-
-    ema: float | None = None
-    """Weight of one iteration in the moving averages."""
-
-    exponent: float | None = None
-    """Shape of the annealing curve."""
-
-    average: str | None = None
-    """iteration, or resets: the moving average moves once for all episodes that end in the same step."""
-
-    damping: str | None = None
-    """critical: damping follows stiffness; fixed: it is fixed_damping."""
-
-    damping_ratio: float | None = None
-    """1 is critical damping."""
-
-    fixed_damping: float | None = None
-    """B of damping=fixed."""
-
-    driver: str | None = None
-    """episode_length, time, fixed, uniform or success."""
-
-    monotone: bool | None = None
-    """Never return to stiffer joints."""
-
-    hold_share: float | None = None
-    """Last share of training held at the target."""
-
-    fixed_progress: float | None = None
-    """Progress of the driver 'fixed': 0 is the start stiffness, 1 the target."""
+    Args:
+        config: A dataclass with a docstring under each field, which becomes the option's help.
+        without: Fields that the command decides itself.
+        aliases: Further names of options, by field.
+    """
+    texts, kinds = field_texts(config), typing.get_type_hints(config)
+    options = {}
+    for field in dataclasses.fields(config):
+        if field.name in without:
+            continue
+        described = tyro.conf.arg(
+            help=texts.get(field.name), help_behavior_hint="", aliases=(aliases or {}).get(field.name)
+        )
+        options[field.name] = Annotated[_on_the_command_line(kinds[field.name]), described]
+    return TypedDict(config.__name__, options, total=False)  # type: ignore[operator]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PpoOptions:
-    """The algorithm; what is not given is the task's preset."""
-
-    n_steps: int | None = None
-    """Policy steps per env in one iteration."""
-
-    batch_size: int | None = None
-    """Samples in a minibatch."""
-
-    n_epochs: int | None = None
-    """Passes over an iteration's samples."""
-
-    gamma: float | None = None
-    """Discount factor."""
-
-    gae_lambda: float | None = None
-    """λ of the advantage estimate."""
-
-    learning_rate: float | None = None
-    """Where the learning rate begins."""
-
-    target_kl: float | None = None
-    """KL divergence per update that the learning rate aims at."""
-
-    max_learning_rate: float | None = None
-    """Upper bound of the learning rate."""
-
-    clip_range: float | None = None
-    """Ratio clip."""
-
-    entropy_coef: float | None = None
-    """Entropy loss scale."""
-
-    value_coef: float | None = None
-    """Value loss scale."""
-
-    max_grad_norm: float | None = None
-    """Gradient norm clip."""
-
-    initial_std: float | None = None
-    """Initial standard deviation of the policy."""
-
-    hidden: tuple[int, ...] | None = None
-    """Hidden layers."""
-
-    clip_value: bool | None = None
-    """Clip the value loss too."""
-
-    reward_scale: float | None = None
-    """Factor on the reward that the algorithm sees."""
-
-    min_std: float | None = None
-    """Lower bound of the policy's standard deviation."""
-
-    sideways_std: float | None = None
-    """Initial standard deviation of the antisymmetric half of a mirrored policy."""
-
-    mirrored: bool | None = None
-    """Use the task's left-right symmetry."""
-
-    equivariant: bool | None = None
-    """Make mirrored networks of layers that are symmetric themselves."""
-
-    scale_observations: bool | None = None
-    """Multiply observations by the task's fixed scales."""
-
-    final_target_kl: float | None = None
-    """Where the target KL goes over the training."""
-
-    final_entropy_coef: float | None = None
-    """Where the entropy loss scale goes over the training."""
-
-    output_gain: float | None = None
-    """Factor on the initial weights of the policy's last layer."""
+def _on_the_command_line(kind: Any) -> Any:
+    """Return what words can say of a field's type: no functions; values per joint and truth as one word."""
+    parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    if any(typing.get_origin(part) is Mapping for part in parts):
+        return Annotated[Any, _joint_values(optional=type(None) in parts)]
+    if kind is bool:
+        return Annotated[bool, tyro.conf.FlagConversionOff]
+    spoken = tuple(part for part in parts if typing.get_origin(part) is not Callable)
+    return typing.Union[spoken]  # noqa: UP007 (from a tuple)
 
 
-def given(options: Any) -> dict[str, Any]:
-    """Return the options that were given."""
-    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    return {name: value for name, value in values.items() if value is not None}
+def _joint_values(*, optional: bool) -> PrimitiveConstructorSpec[Any]:
+    def read(words: list[str]) -> Any:
+        return None if optional and words[0] == "None" else parse_joint_values(words[0])
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=("{None}|" if optional else "") + "NUMBER|A,B,…|JOINT=NUMBER,…",
+        instance_from_str=read,
+        is_instance=lambda value: True,
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def parse_joint_values(text: str) -> float | tuple[float, ...] | dict[str, float]:
+    """Turn a word into a number for all joints, one for each in order, or one by name or pattern.
+
+    >>> parse_joint_values("40"), parse_joint_values("40,60"), parse_joint_values("*_kn=40,*_h?=60")
+    (40.0, (40.0, 60.0), {'*_kn': 40.0, '*_h?': 60.0})
+    """
+    parts = text.split(",")
+    try:
+        if "=" in text:
+            pairs = [part.partition("=") for part in parts]
+            return {name.strip(): float(number) for name, _, number in pairs}
+        numbers = tuple(float(part) for part in parts)
+    except ValueError as error:
+        raise ValueError(
+            f"expected a number, numbers in joint order (40,60) or by joint (*_kn=40,*_h?=60), got {text!r}."
+        ) from error
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def field_texts(config: type) -> dict[str, str]:
+    """Return the docstring under each field of a dataclass, in one line and without markup."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(config)))
+    except OSError:  # installed without sources: options are the same, without help
+        return {}
+    body = typing.cast("ast.ClassDef", tree.body[0]).body
+    texts = {}
+    for field, text in itertools.pairwise(body):
+        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+            continue
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
+            texts[field.target.id] = _plain(text.value.value)
+    return texts
+
+
+def _plain(text: str) -> str:
+    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", " ".join(text.split()))
+    return re.sub(r'``"([^"`]*)"``', r"\1", text).replace("``", "")
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:

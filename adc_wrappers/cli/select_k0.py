@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+import tyro
 from rich.console import Console
 from rich.table import Table
 
+from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import FolderLock, RunFolder
 
 from .evaluate import format_rate
+from .overrides import changes_of
 from .progress import EvaluationProgress, TrainingProgress
 from .training_options import TrainingOptions
 
@@ -30,6 +34,15 @@ _AFTER_FULL_DISK = (
     "What was evaluated and the newest whole checkpoint of the run under way are kept. Make room, then give the same "
     "command with --resume."
 )
+_OF_THE_SEARCH = (
+    "start_stiffness", "target_stiffness", "driver", "fixed_progress", "monotone", "hold_share", "total_iterations",
+    "seed",
+)  # fmt: skip
+"""Settings of the curriculum that the search gives every policy itself."""
+
+_CurriculumChanges: TypeAlias = Annotated[
+    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: changes_of(CurriculumConfig, without=_OF_THE_SEARCH))
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,18 +76,21 @@ class SelectK0(TrainingOptions):
     resume: bool = False
     """Go on with a search that was interrupted; what is finished is not repeated."""
 
+    curriculum: _CurriculumChanges = field(default_factory=dict)
+    """What policies are trained with at their fixed stiffness; the rest of the curriculum is the search's."""
+
     def run(self) -> int:
         """Search, and say what was found."""
         find_task(self.task)  # a mistyped name is answered before the slow imports
         from adc_wrappers.training.selection import Selection, check_stiffness, fixed_config
 
         console = Console(highlight=False, soft_wrap=True)
-        rule, config = self._rule_and_config()
-        check_stiffness(fixed_config(config, rule.candidates()[-1], rule.seeds[0]))
+        rule, config = self._rule_and_config(console.print)
+        check_stiffness(fixed_config(config, rule.stiffnesses()[-1], rule.seeds[0]))
         folder = self.out if self.out is not None else Path("runs") / f"select-k0-{self.task}-{self.engine}"
         with FolderLock(folder), full_disk_explained(folder, lambda: _AFTER_FULL_DISK):
             selection = (Selection.resume if self.resume else Selection.create)(folder, rule, config)
-            for stiffness in rule.candidates():
+            for stiffness in rule.stiffnesses():
                 for seed in rule.seeds:
                     self._try(console, selection, stiffness, seed)
                 if selection.passed(stiffness):
@@ -82,10 +98,11 @@ class SelectK0(TrainingOptions):
             self._report(console, selection)
         return 0
 
-    def _rule_and_config(self) -> tuple[SelectionRule, TrainConfig]:
+    def _rule_and_config(self, say: Callable[[str], None]) -> tuple[SelectionRule, TrainConfig]:
         from adc_wrappers.training.selection import SelectionRule
 
-        config = self.new_config(0)
+        config = self.new_config(0, say)
+        config = dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **self.curriculum))
         target = config.curriculum.target_stiffness if self.target_stiffness is None else self.target_stiffness
         if not isinstance(target, float | int):
             raise CurriculumError(
@@ -110,37 +127,41 @@ class SelectK0(TrainingOptions):
         """Train and evaluate one policy, or what is missing of that."""
         from adc_wrappers.training import load_trained
         from adc_wrappers.training.evaluating import EvaluationSetup
-        from adc_wrappers.training.selection import Trial, fixed_config
+        from adc_wrappers.training.selection import Candidate, fixed_config
+        from adc_wrappers.training.trainer import finish_run
 
-        trial = selection.find(stiffness, seed)
-        if trial is not None and trial.complete:
+        candidate = selection.find(stiffness, seed)
+        if candidate is not None and candidate.complete:
             return
         console.print(f"K = {stiffness:g}, seed {seed}")
         config = fixed_config(selection.config, stiffness, seed)
-        folder = _train(console, config, selection.run_path(stiffness, seed))
+        folder = finish_run(
+            config,
+            selection.run_path(stiffness, seed),
+            lambda done: TrainingProgress(console, config.ppo.total_steps, done),
+        )
         policy = load_trained(folder)
-        if trial is None or trial.own is None:
+        if candidate is None or candidate.own is None:
             own = self._evaluate(console, folder, policy, EvaluationSetup.of(policy.config))
-            trial = Trial(stiffness=stiffness, seed=seed, steps=policy.steps, own=own)
-            selection.record(trial)
+            candidate = Candidate(stiffness=stiffness, seed=seed, steps=policy.steps, own=own)
+            selection.record(candidate)
         at_target = EvaluationSetup.of(policy.config, stiffness=selection.rule.target)
-        target = trial.own if at_target.at_target else self._evaluate(console, folder, policy, at_target)
-        selection.record(dataclasses.replace(trial, target=target))
+        target = candidate.own if at_target.at_target else self._evaluate(console, folder, policy, at_target)
+        selection.record(dataclasses.replace(candidate, target=target))
 
     def _evaluate(self, console: Console, folder: RunFolder, policy: Any, setup: Any) -> dict[str, Any]:
-        from adc_wrappers.training.evaluating import evaluate_policy
+        from adc_wrappers.training.evaluating import evaluate_and_keep
 
         with EvaluationProgress(console, self.episodes) as progress:
-            result, summary = evaluate_policy(
+            result, summary = evaluate_and_keep(
                 policy,
                 setup,
+                folder.path,
                 episodes=self.episodes,
                 seed=_EVALUATION_SEED + policy.config.seed,
                 num_envs=self.eval_envs,
                 on_step=progress.update,
             )
-        folder.write_json(f"{setup.name}.json", summary)
-        result.write_csv(folder.path / f"{setup.name}.csv")
         kept = ("episodes", "num_envs", "success_rate", "success_95", "length_mean", "modes")
         return {"successes": int(result.successes.sum()), **{name: summary[name] for name in kept}}
 
@@ -151,7 +172,7 @@ class SelectK0(TrainingOptions):
         table = Table(title=f"{rule.episodes} episodes per policy, 95 % intervals", title_justify="left")
         for column in ("trained at K", "success there", "length there", f"success at K_* = {rule.target:g}", ""):
             table.add_column(column)
-        for stiffness in rule.candidates():
+        for stiffness in rule.stiffnesses():
             own, target = selection.pooled(stiffness), selection.pooled(stiffness, "target")
             if own is not None and target is not None:
                 rates = [format_rate(result["success_rate"], result["success_95"]) for result in (own, target)]
@@ -166,7 +187,7 @@ class SelectK0(TrainingOptions):
 def _verdict(selection: Selection) -> str:
     rule, chosen = selection.rule, selection.chosen
     if chosen is None:
-        tried = ", ".join(f"{value:g}" for value in rule.candidates())
+        tried = ", ".join(f"{value:g}" for value in rule.stiffnesses())
         return (
             f"None of K = {tried} exceeded {rule.threshold:.1%} success: no K_0 is chosen. "
             "Go on with a larger --max (and --resume), or begin anew with more --steps."
@@ -175,19 +196,3 @@ def _verdict(selection: Selection) -> str:
     if chosen == rule.target:
         text += ". It is the target itself: by this rule the task needs no curriculum"
     return text + "."
-
-
-def _train(console: Console, config: TrainConfig, path: Path) -> RunFolder:
-    """Train in a run folder; one that was begun before goes on from its newest checkpoint."""
-    from adc_wrappers.training import trainer_module
-    from adc_wrappers.training.selection import as_stored
-
-    begun = (path / "config.json").exists()
-    folder = RunFolder.open(path) if begun else RunFolder.create(path, config.to_dict())
-    if begun and folder.config() != as_stored(config.to_dict()):
-        raise CurriculumError(f"{path} was trained with other settings than this search. Remove it, or choose --out.")
-    done = folder.checkpoints.load_latest().step if folder.checkpoints.paths() else 0
-    if done < config.ppo.total_steps:
-        with TrainingProgress(console, config.ppo.total_steps, done) as progress:
-            trainer_module(config.trainer).train(config, folder, resume=begun, reporter=progress)
-    return folder

@@ -5,23 +5,25 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import FolderLock
 
-from .overrides import CurriculumOptions, given, parse_settings
+from .overrides import changes_of, parse_settings
 from .progress import CommandProgress
-from .training_options import TrainingOptions
+from .training_options import TrainingOptions, ppo_options
 
 if TYPE_CHECKING:
     from adc_wrappers.study import Engine, Job, JobResult, Plan, RobotFacts
@@ -69,6 +71,10 @@ _AFTER_FULL_DISK = (
     "Finished runs and the newest whole checkpoints of the others are kept. Make room, then give the same command "
     "again: it goes on."
 )
+_PpoChanges: TypeAlias = Annotated[dict[str, Any], tyro.conf.arg(constructor_factory=lambda: ppo_options("--budget"))]
+_CurriculumChanges: TypeAlias = Annotated[
+    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: changes_of(CurriculumConfig, without=("seed",)))
+]
 _QUICK_SEEDS, _QUICK_EPISODES, _QUICK_SHARE = 2, 100, 10
 
 
@@ -81,9 +87,6 @@ class StudyRun(TrainingOptions):
 
     seeds: int | None = None
     """Number of seeds, from 0 on; by default 10."""
-
-    steps: Annotated[int | None, tyro.conf.arg(aliases=("--budget",))] = None
-    """Env steps of each training; by default the recipe's."""
 
     episodes: int | None = None
     """Episodes of each evaluation; by default 1000."""
@@ -112,8 +115,12 @@ class StudyRun(TrainingOptions):
     slurm: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Parameters of submitit's executor, such as timeout_min=600 slurm_partition=cpu."""
 
-    curriculum: CurriculumOptions = field(default_factory=CurriculumOptions)
-    """ADC itself, from which conditions differ; what is not given is as the recipe says."""
+    ppo: _PpoChanges = field(default_factory=dict)
+    """The algorithm, the same for all conditions; what is not given is as the recipe says. Another number of envs keeps
+    the recipe's numbers of minibatches and of iterations, unless batch_size and steps are given too."""
+
+    curriculum: _CurriculumChanges = field(default_factory=dict)
+    """ADC itself, from which conditions differ; what is not given is as the recipe says. Its seed is the run's."""
 
     report: bool = True
     """Write the report when the runs are done."""
@@ -124,7 +131,7 @@ class StudyRun(TrainingOptions):
         from adc_wrappers.study import Plan, RobotFacts, select_conditions
 
         console = Console(highlight=False, soft_wrap=True)
-        config = self._config()
+        config = self._config(console.print)
         facts = RobotFacts.of(config)
         plan = Plan(
             conditions=tuple(select_conditions(self.conditions, facts)),
@@ -168,22 +175,19 @@ class StudyRun(TrainingOptions):
         value: int | None = getattr(self, name)
         return value if value is not None else quick if self.quick else usual
 
-    def _config(self) -> TrainConfig:
+    def _config(self, say: Callable[[str], None]) -> TrainConfig:
         """Return the base config: ADC, with the schedule fitted to the budget."""
         options = self._quick_options() if self.quick else self
-        config = TrainingOptions.new_config(options, seed=0)
-        schedule = given(self.curriculum)
-        if schedule.get("hold_share", config.curriculum.hold_share) > 0.0 or schedule.get("driver") == "time":
-            schedule["total_iterations"] = config.iterations
-        return dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **schedule))
+        return self.scheduled(TrainingOptions.new_config(options, 0, say))
 
     def _quick_options(self) -> StudyRun:
         from adc_wrappers.training.recipes import RECIPES, find_recipe
 
         if self.recipe is None and "quick" in RECIPES.get(self.task, {}):
             return dataclasses.replace(self, recipe="quick")
-        if self.steps is None:
-            return dataclasses.replace(self, steps=find_recipe(self.task, self.recipe).ppo.total_steps // _QUICK_SHARE)
+        if "total_steps" not in self.ppo:
+            steps = find_recipe(self.task, self.recipe).ppo.total_steps // _QUICK_SHARE
+            return dataclasses.replace(self, ppo={**self.ppo, "total_steps": steps})
         return self
 
     def _engine(self, out: Path) -> Engine:

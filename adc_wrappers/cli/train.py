@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import CheckpointError, RunFolder
 
 from .evaluate import evaluate_run, print_evaluation
-from .overrides import CurriculumOptions, given
 from .progress import TrainingProgress
 from .training_options import TrainingOptions
 
@@ -47,30 +46,27 @@ class Train(TrainingOptions):
     eval_episodes: int = 100
     """Episodes of the evaluation at the target gains; 0 leaves it out."""
 
-    curriculum: CurriculumOptions = field(default_factory=CurriculumOptions)
-    """The curriculum; what is not given is as the task recommends."""
-
     def run(self) -> int:
         """Train."""
         find_task(self.task)  # a mistyped name is answered before the slow imports
         console = Console(highlight=False, soft_wrap=True)
         with (
-            self._prepared() as (config, folder, resumed),
+            self._prepared(console.print) as (config, folder, resumed),
             full_disk_explained(folder.path, lambda: _after_full_disk(config.task, folder)),
         ):
             return self._train(console, config, folder, resumed)
 
     def _train(self, console: Console, config: TrainConfig, folder: RunFolder, resumed: bool) -> int:
         from adc_wrappers.runs.pictures import plot_runs
-        from adc_wrappers.training import trainer_module
+        from adc_wrappers.training.trainer import find_trainer, steps_done
 
         start, target = config.curriculum.start_stiffness, config.curriculum.target_stiffness
         console.print(f"{config.task} on {config.backend}: K {start} → {target}, {config.ppo.total_steps:,} steps")
-        done = _steps_done(folder) if resumed else 0
+        done = steps_done(folder) if resumed else 0
         if resumed:
             console.print(f"resuming {folder.path} at {done:,} steps")
         with TrainingProgress(console, config.ppo.total_steps, done) as progress:
-            trainer_module(config.trainer).train(config, folder, resume=resumed, reporter=progress)
+            find_trainer(config.trainer).train(config, folder, resume=resumed, reporter=progress)
         if self.eval_episodes:
             print_evaluation(console, evaluate_run(folder, episodes=self.eval_episodes, seed=config.seed + 10_000))
         picture, table = plot_runs([folder], folder.plots / "curriculum.png")
@@ -78,7 +74,7 @@ class Train(TrainingOptions):
         return 0
 
     @contextlib.contextmanager
-    def _prepared(self) -> Iterator[tuple[TrainConfig, RunFolder, bool]]:
+    def _prepared(self, say: Callable[[str], None]) -> Iterator[tuple[TrainConfig, RunFolder, bool]]:
         """Yield the config, the run folder, locked, and whether the run goes on with an earlier part."""
         if self.resume and self.overwrite:
             raise CurriculumError("--resume and --overwrite contradict each other: choose one.")
@@ -86,14 +82,14 @@ class Train(TrainingOptions):
         folder = RunFolder(out)
         if self.resume and folder.config_file.exists():
             with folder.lock():
-                yield self._resumed(folder), folder, True
+                yield self._resumed(folder, say), folder, True
             return
-        config = self._scheduled(self.new_config(self.seed or 0), begun=False)
+        config = self.scheduled(self.new_config(self.seed or 0, say))
         folder.check_free(overwrite=self.overwrite)
         with folder.lock():
             yield config, RunFolder.create(out, config.to_dict(), overwrite=self.overwrite), False
 
-    def _resumed(self, folder: RunFolder) -> TrainConfig:
+    def _resumed(self, folder: RunFolder, say: Callable[[str], None]) -> TrainConfig:
         """Return the config of a run that goes on, and store it."""
         from adc_wrappers.training import TrainConfig
         from adc_wrappers.training.trained import check_settings
@@ -101,7 +97,8 @@ class Train(TrainingOptions):
         stored = TrainConfig.from_dict(folder.config())
         if folder.checkpoints.paths():
             check_settings(folder, stored, folder.checkpoints.load_latest())
-        config = self._scheduled(self.applied_to(stored), begun=True)
+        seed = stored.seed if self.seed is None else self.seed
+        config = self.scheduled(dataclasses.replace(self.applied_to(stored, say), seed=seed), begun=True)
         _refuse_changes(stored, config)
         folder.write_json("config.json", config.to_dict())
         folder.log_command()
@@ -111,17 +108,8 @@ class Train(TrainingOptions):
         from adc_wrappers.training.recipes import find_recipe
 
         recipe = find_recipe(self.task, self.recipe).curriculum
-        driver = self.curriculum.driver or recipe.get("driver", "episode_length")
+        driver = self.curriculum.get("driver", recipe.get("driver", "episode_length"))
         return Path("runs") / f"{self.task}-{self.engine}-{driver}-seed{self.seed or 0}"
-
-    def _scheduled(self, config: TrainConfig, *, begun: bool) -> TrainConfig:
-        """Return the config with the seed and the curriculum that were given; a begun run keeps its schedule."""
-        schedule = given(self.curriculum)
-        timed = config.curriculum.hold_share > 0.0 or "hold_share" in schedule or schedule.get("driver") == "time"
-        if timed and (not begun or config.curriculum.total_iterations is None):
-            schedule["total_iterations"] = config.iterations
-        seed = config.seed if self.seed is None else self.seed
-        return dataclasses.replace(config, seed=seed, curriculum=dataclasses.replace(config.curriculum, **schedule))
 
 
 def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:
@@ -149,7 +137,3 @@ def _after_full_disk(task: str, folder: RunFolder) -> str:
         kept = "There was no checkpoint yet; the run will begin anew."
     command = shlex.join(["adc", "train", task, "--out", str(folder.path), "--resume"])
     return f"{kept} Make room, then go on with: {command}"
-
-
-def _steps_done(folder: RunFolder) -> int:
-    return folder.checkpoints.load_latest().step if folder.checkpoints.paths() else 0

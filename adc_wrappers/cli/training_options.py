@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import tyro
 
+from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.envs.registry import find_task
 
-from .overrides import PpoOptions, given, parse_settings
+from .overrides import changes_of, parse_settings
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
 
-__all__ = ["TrainingOptions"]
+__all__ = ["CurriculumChanges", "PpoChanges", "TrainingOptions", "ppo_options"]
+
+
+def ppo_options(*more: str) -> Any:
+    """Return an option for every setting of PPO; ``--steps``, ``--num-envs`` and more are short names."""
+    from adc_wrappers.training.ppo import PpoConfig
+
+    return changes_of(PpoConfig, aliases={"total_steps": ("--steps", *more), "num_envs": ("--num-envs",)})
+
+
+def _action_options() -> Any:
+    from adc_wrappers.training.ppo import ActionConfig
+
+    return changes_of(ActionConfig)
+
+
+# made when a command reads its words, so that those that do not train do not wait for it
+PpoChanges: TypeAlias = Annotated[dict[str, Any], tyro.conf.arg(constructor_factory=ppo_options)]
+CurriculumChanges: TypeAlias = Annotated[
+    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: changes_of(CurriculumConfig))
+]
+_ActionChanges: TypeAlias = Annotated[dict[str, Any], tyro.conf.arg(constructor_factory=_action_options)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,23 +57,28 @@ class TrainingOptions:
     trainer: Literal["sb3", "rsl_rl"] | None = None
     """Who trains: Stable-Baselines3 or RSL-RL; by default as the recipe says."""
 
-    steps: int | None = None
-    """Env steps of a whole training; by default the task's preset. A resumed run may be given more."""
-
-    num_envs: int | None = None
-    """Envs that are stepped together in training."""
-
     workers: Literal["dummy", "subproc", "batch"] | None = None
     """dummy: envs one after another in this process; subproc: a process each; batch: one vector env."""
 
     checkpoint_every: int | None = None
     """Iterations between two checkpoints."""
 
+    early_termination: bool | None = None
+    """Whether a failed episode ends at once in training; an evaluation always ends it."""
+
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Settings of the task itself, such as start_angle=0.1."""
 
-    ppo: PpoOptions = field(default_factory=PpoOptions)
-    """The algorithm; what is not given is the task's preset."""
+    ppo: PpoChanges = field(default_factory=dict)
+    """The algorithm; what is not given is as the recipe says. Another number of envs keeps the recipe's numbers of
+    minibatches and of iterations, unless batch_size and steps are given too. A resumed run may be given more steps."""
+
+    curriculum: CurriculumChanges = field(default_factory=dict)
+    """The curriculum; what is not given is as the recipe says, or else as the task recommends. Values per joint are one
+    word: 40 for all, 40,40,60 in joint order, '*_kn=40,*_h?=60' by name or pattern."""
+
+    actions: _ActionChanges = field(default_factory=dict)
+    """What happens to actions between the policy and the joints in training; evaluation leaves them alone."""
 
     @property
     def engine(self) -> str:
@@ -60,24 +88,42 @@ class TrainingOptions:
         task = find_task(self.task)
         return self.backend or find_recipe(self.task, self.recipe).backend or task.backends[0]
 
-    def new_config(self, seed: int) -> TrainConfig:
-        """Return the recipe's config with the options that were given; the curriculum is the recipe's."""
+    def new_config(self, seed: int, say: Callable[[str], None]) -> TrainConfig:
+        """Return the recipe's config with the options that were given, but for those of the curriculum.
+
+        Args:
+            seed: Seed of envs, policy and curriculum.
+            say: Is told what was changed that nobody gave.
+        """
         from adc_wrappers.training import default_config
 
         settings = parse_settings(self.set)
-        return self.applied_to(default_config(self.task, self.engine, settings, recipe=self.recipe, seed=seed))
+        return self.applied_to(default_config(self.task, self.engine, settings, recipe=self.recipe, seed=seed), say)
 
-    def applied_to(self, base: TrainConfig) -> TrainConfig:
-        """Return ``base`` with the options that were given."""
-        ppo_changes: dict[str, Any] = given(self.ppo)
-        if self.steps is not None:
-            ppo_changes["total_steps"] = self.steps
-        if self.num_envs is not None:
-            ppo_changes["num_envs"] = self.num_envs
-        names = ("backend", "recipe", "trainer", "workers", "checkpoint_every")
+    def applied_to(self, base: TrainConfig, say: Callable[[str], None]) -> TrainConfig:
+        """Return ``base`` with the options that were given, but for those of the curriculum."""
+        ppo, said = base.ppo.changed(self.ppo)
+        if said:
+            say(said)
+        names = ("backend", "recipe", "trainer", "workers", "checkpoint_every", "early_termination")
         changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.trainer == "rsl_rl" and self.workers is None:
             changes["workers"] = "batch"
         if self.set:
             changes["settings"] = {**base.settings, **parse_settings(self.set)}
-        return dataclasses.replace(base, task=self.task, ppo=dataclasses.replace(base.ppo, **ppo_changes), **changes)
+        actions = dataclasses.replace(base.actions, **self.actions)
+        return dataclasses.replace(base, task=self.task, ppo=ppo, actions=actions, **changes)
+
+    def scheduled(self, config: TrainConfig, *, begun: bool = False) -> TrainConfig:
+        """Return the config with the curriculum that was given, fitted to the training's length.
+
+        Args:
+            config: What :meth:`applied_to` returned.
+            begun: Whether the run goes on with an earlier part: it keeps its schedule.
+        """
+        changes = dict(self.curriculum)
+        hold = changes.get("hold_share", config.curriculum.hold_share)
+        timed = hold > 0.0 or changes.get("driver", config.curriculum.driver) == "time"
+        if timed and (not begun or config.curriculum.total_iterations is None):
+            changes.setdefault("total_iterations", config.iterations)
+        return dataclasses.replace(config, curriculum=dataclasses.replace(config.curriculum, **changes))

@@ -22,6 +22,7 @@ from .action_term import find_action_term
 from .controller import CurriculumController
 from .errors import CurriculumError, did_you_mean
 from .gym_bases import ActionWrapperBase, VectorWrapperBase
+from .wrapper_methods import find_curriculum
 
 __all__ = [
     "ActionNoise",
@@ -34,15 +35,10 @@ __all__ = [
 
 
 def _find_controller(env: Any) -> CurriculumController:
-    layer = env
-    while layer is not None:
-        controller = getattr(layer, "adc", None)
-        if isinstance(controller, CurriculumController):
-            return controller
-        layer = getattr(layer, "env", None)
-    raise CurriculumError(
+    missing = CurriculumError(
         f"{env} has no curriculum inside. Wrap the env with ActuatorCurriculumWrapper first and put this around it."
     )
+    return find_curriculum(env, missing).adc
 
 
 def _box(env: Any) -> gym.spaces.Box:

@@ -19,7 +19,7 @@ from .errors import CurriculumError
 from .report import CurriculumReport
 from .task_access import find_task
 
-__all__ = ["CurriculumMethods", "check_iteration_steps"]
+__all__ = ["CurriculumMethods", "check_iteration_steps", "find_curriculum", "layers"]
 
 _PATIENCE = 100_000
 _LOG = logging.getLogger(__name__)
@@ -248,3 +248,25 @@ class CurriculumMethods:
             "call reset() before step(): at the start, and after entering or leaving evaluation(), because an episode "
             "must not mix gains."
         )
+
+
+def layers(env: Any) -> Iterator[Any]:
+    """Yield an env and everything that it is wrapped around, outermost first, whichever library's wrappers they are."""
+    layer = env
+    while layer is not None:
+        yield layer
+        inner = vars(layer) if hasattr(layer, "__dict__") else {}  # not by getattr: wrappers pass that on
+        layer = inner.get("venv", inner.get("env"))
+
+
+def find_curriculum(env: Any, otherwise: Exception) -> CurriculumMethods:
+    """Return the curriculum's wrapper inside an env.
+
+    Args:
+        env: An env of Gymnasium, Stable-Baselines3, RSL-RL or Isaac Lab.
+        otherwise: What is raised if there is none; it says what to do in the caller's words.
+    """
+    for layer in layers(env):
+        if isinstance(layer, CurriculumMethods):
+            return layer
+    raise otherwise

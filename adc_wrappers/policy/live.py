@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from adc_wrappers.core.actuators import to_numpy
 from adc_wrappers.core.controller import CurriculumController
 from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.wrapper_methods import find_curriculum, layers
 from adc_wrappers.envs.deployment import Deployment
-from adc_wrappers.envs.fit import find_task_of, layers, translates
+from adc_wrappers.envs.fit import find_task_of, translates
 
 from .metadata import ExportError
 
@@ -23,14 +24,11 @@ _TOLERANCE = 1e-4
 
 def find_controller(env: Any) -> CurriculumController:
     """Return the controller of the curriculum inside ``env``."""
-    for layer in layers(env):
-        controller = vars(layer).get("adc")
-        if isinstance(controller, CurriculumController):
-            return controller
-    raise ExportError(
+    missing = ExportError(
         f"{type(env).__name__} has no curriculum inside, so its target gains are not known. Wrap the env with "
         "ActuatorCurriculumWrapper(env, config, training=False), which pins them, and export with that."
     )
+    return find_curriculum(env, missing).adc
 
 
 def read_target_gains(controller: CurriculumController) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from typing import Any
-
-import numpy as np
-import torch
 
 from adc_wrappers.core.env_states import EnvState, EnvStateError
 from adc_wrappers.runs import CheckpointError, RunFolder
 from adc_wrappers.training.config import ProgressReporter, TrainConfig
+from adc_wrappers.training.metrics import Pace, metrics_row
 from adc_wrappers.training.resuming import (
-    env_parts,
+    checkpoint_parts,
     load_random_states,
     load_running,
     load_torch_random_state,
-    random_states,
     read_learning_rate,
     read_state,
     running_state,
 )
-from adc_wrappers.training.trained import read_tensors, tensor_bytes
+from adc_wrappers.training.trained import read_tensors
 
 from .runner import CurriculumRunner
 from .vec_env import RslRlVecEnv
 
-__all__ = ["RunRunner"]
+__all__ = ["RunFolderRunner"]
 
 
-class RunRunner(CurriculumRunner):
+class RunFolderRunner(CurriculumRunner):
     """A :class:`CurriculumRunner` that keeps a run folder.
 
     Args:
@@ -59,7 +54,7 @@ class RunRunner(CurriculumRunner):
         self._folder = folder
         self._reporter = reporter
         self._writer: Any = None
-        self._since = time.perf_counter()
+        self._pace = Pace()
         self._saved = -1
         self._running: EnvState | None = None
 
@@ -114,6 +109,7 @@ class RunRunner(CurriculumRunner):
         self.steps = int(state["num_timesteps"])
         self._anneal()
         self._saved = int(state["curriculum"]["iteration"])
+        self._pace.restart(self.steps)
         folder.metrics.keep_until(self._saved)
         trainer = load_running(checkpoint, self.curriculum_env)
         if trainer is not None:
@@ -127,27 +123,16 @@ class RunRunner(CurriculumRunner):
         return trainer is not None
 
     def _row(self) -> dict[str, float]:
-        wrapper, ppo = self.curriculum_env, self._config.ppo
-        now = time.perf_counter()
-        seconds, self._since = now - self._since, now
-        holding, self.env.holding = self.env.holding / ppo.n_steps, 0.0
-        returns, totals = self.env.recent_returns, wrapper.adc.last_totals
-        return {
-            "iteration": wrapper.curriculum.iteration,
-            "steps": self.steps,
-            "stiffness": wrapper.adc.report["stiffness"],
-            "damping_mean": wrapper.adc.report["damping_mean"],
-            "progress": wrapper.curriculum.progress,
-            "episode_length_ema": wrapper.curriculum.length_ema,
-            "episode_length_mean": totals.mean_length,
-            "episodes": totals.episodes,
-            "success_ema": wrapper.curriculum.success_ema,
-            "holding": holding,
-            "return_mean": float(np.mean(returns)) if returns else math.nan,
-            "action_std": self.alg.get_policy().output_std.mean().item(),
-            "learning_rate": self.alg.learning_rate,
-            "steps_per_second": round(ppo.iteration_steps / max(seconds, 1e-9), 1),
-        }
+        holding, self.env.holding = self.env.holding / self._config.ppo.n_steps, 0.0
+        return metrics_row(
+            self.curriculum_env,
+            steps=self.steps,
+            returns=self.env.recent_returns,
+            learning_rate=self.alg.learning_rate,
+            pace=self._pace,
+            holding=holding,
+            action_std=self.alg.get_policy().output_std.mean().item(),
+        )
 
     def _log(self, row: dict[str, float], losses: dict[str, float]) -> None:
         if self._folder is None:
@@ -166,18 +151,12 @@ class RunRunner(CurriculumRunner):
     def _save(self, iteration: int) -> None:
         if self._folder is None or iteration == self._saved:
             return
-        state = {
-            "num_timesteps": self.steps,
-            "curriculum": self.curriculum_env.state_dict(),
-            "learning_rate": self.alg.learning_rate,
-            "task": self.env.unwrapped.task.state_dict(),
-            **random_states(),
-        }
-        parts = {
-            "state.json": json.dumps(state).encode(),
-            "parameters.pt": tensor_bytes(self.alg.save()),
-            "torch_rng.pt": tensor_bytes(torch.get_rng_state()),
-            **env_parts(self._running),
-        }
+        parts = checkpoint_parts(
+            self.curriculum_env,
+            steps=self.steps,
+            learning_rate=self.alg.learning_rate,
+            parameters=self.alg.save(),
+            running=self._running,
+        )
         self._folder.checkpoints.save(self.steps, parts)
         self._saved = iteration

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import Any
 
 import torch
 
@@ -12,19 +11,20 @@ from adc_wrappers.core import ActuatorCurriculumVectorWrapper
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import Checkpoint, RunFolder, holding_folder
 from adc_wrappers.training.config import ProgressReporter, TrainConfig
+from adc_wrappers.training.deterministic import DeterministicPolicy
 from adc_wrappers.training.ppo import wrap_actions
 from adc_wrappers.training.resuming import seed_generators
 from adc_wrappers.training.trained import check_weights, keep_settings, read_tensors
 
 from .config import runner_config
-from .run_runner import RunRunner
+from .run_runner import RunFolderRunner
 from .vec_env import RslRlVecEnv
 
 __all__ = ["load_module", "make_training_env", "train"]
 
 
 @holding_folder
-def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: ProgressReporter) -> RunRunner:
+def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: ProgressReporter) -> RunFolderRunner:
     """Train in a run folder, from the start or from its newest whole checkpoint.
 
     Args:
@@ -76,34 +76,11 @@ def load_module(config: TrainConfig, checkpoint: Checkpoint) -> torch.nn.Module:
     check_weights(runner.alg.get_policy().state_dict(), weights, where)
     runner.alg.get_policy().load_state_dict(weights)
     env.close()
-    return DeterministicPolicy(runner.alg.get_policy(), envs.single_action_space)
-
-
-class DeterministicPolicy(torch.nn.Module):
-    """The mean action of an RSL-RL policy, clipped to the action space.
-
-    Args:
-        model: The actor.
-        space: The action space of one env, a box.
-    """
-
-    low: torch.Tensor
-    high: torch.Tensor
-
-    def __init__(self, model: Any, space: Any) -> None:
-        super().__init__()
-        self.mean = model.as_onnx(verbose=False)
-        self.mean.eval()
-        self.register_buffer("low", torch.as_tensor(space.low))
-        self.register_buffer("high", torch.as_tensor(space.high))
-
-    def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        """Return the actions for a batch of observations."""
-        return torch.clamp(self.mean(observation), self.low, self.high)
+    return DeterministicPolicy(runner.alg.get_policy().as_onnx(verbose=False), envs.single_action_space)
 
 
 def _build(
     config: TrainConfig, env: RslRlVecEnv, folder: RunFolder | None, reporter: ProgressReporter | None
-) -> RunRunner:
+) -> RunFolderRunner:
     with contextlib.redirect_stdout(io.StringIO()):  # RSL-RL prints its networks
-        return RunRunner(env, runner_config(config.ppo, env), config, folder, reporter)
+        return RunFolderRunner(env, runner_config(config.ppo, env), config, folder, reporter)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.files import whole_file
 
 from .episode_log import SUCCESS, Clip
 from .errors import RunFolderError
 from .evaluation import EvaluationResult
 from .folder import RunFolder
+from .plotting import pyplot
 
 __all__ = ["draw_failures", "plot_runs"]
 
@@ -32,13 +32,7 @@ def plot_runs(runs: Sequence[RunFolder], path: Path) -> tuple[Path, Path]:
     Returns:
         The paths of the PNG and of the CSV.
     """
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg", force=False)
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "viz", "Plotting") from error
+    plt = pyplot()
     series = [_read(run) for run in runs]
     panels = [_draw_stiffness, _draw_lengths]
     if any(_has_success(columns) for columns in series):
@@ -142,14 +136,9 @@ def draw_failures(
         path: Where the PNG goes.
         title: What was evaluated.
     """
-    try:
-        import matplotlib
+    plt = pyplot("The picture of the failures")
+    from PIL import Image  # matplotlib needs it too
 
-        matplotlib.use("Agg", force=False)
-        import matplotlib.pyplot as plt
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "viz", "The picture of the failures") from error
     counts = result.mode_counts()
     shown = [mode for mode in sorted(result.clips, key=lambda mode: -counts[mode]) if counts[mode]][:ROWS]
     frames = {mode: _pick(result.clips[mode]) for mode in shown}
@@ -163,7 +152,7 @@ def draw_failures(
         _draw_frames(part, result, mode, pictures[mode], [seconds for seconds, _ in frames[mode]])
     figure.set_dpi(100)
     figure.canvas.draw()
-    pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]  # type: ignore[attr-defined]
+    pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
     with whole_file(path) as beside:
         Image.fromarray(pixels).quantize(256).save(beside, optimize=True)  # a third of the size, and enough colours
     plt.close(figure)

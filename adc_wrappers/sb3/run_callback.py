@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections import deque
 from typing import Any
 
 import numpy as np
-import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
@@ -16,17 +13,17 @@ from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 from adc_wrappers.core.env_states import EnvState, EnvStateError, part_of, put_array
 from adc_wrappers.runs import Checkpoint, CheckpointError, RunFolder
 from adc_wrappers.training.config import ProgressReporter
+from adc_wrappers.training.metrics import Pace, metrics_row
 from adc_wrappers.training.resuming import (
-    env_parts,
+    checkpoint_parts,
     load_random_states,
     load_running,
     load_torch_random_state,
-    random_states,
     read_learning_rate,
     read_state,
     running_state,
 )
-from adc_wrappers.training.trained import check_weights, read_tensors, tensor_bytes
+from adc_wrappers.training.trained import check_weights, read_tensors
 
 from .callbacks import KLAdaptiveLearningRate
 from .vec_env import find_curriculum
@@ -60,13 +57,12 @@ class RunCallback(BaseCallback):
         self._schedule = schedule
         self._every = checkpoint_every
         self._reporter = reporter
-        self._since = time.perf_counter()
-        self._steps_then = 0
+        self._pace = Pace()
         self._settled = self._saved_iteration = done
         self._running: EnvState | None = None
 
     def _on_training_start(self) -> None:
-        self._since, self._steps_then = time.perf_counter(), self.num_timesteps
+        self._pace.restart(self.num_timesteps)
 
     def _on_step(self) -> bool:
         return True
@@ -89,50 +85,28 @@ class RunCallback(BaseCallback):
         return iteration
 
     def _on_rollout_end(self) -> None:
-        wrapper = find_curriculum(self.training_env)
-        now = time.perf_counter()
-        speed = (self.num_timesteps - self._steps_then) / max(now - self._since, 1e-9)
-        self._since, self._steps_then = now, self.num_timesteps
-        episodes: list[dict[str, float]] = list(self.model.ep_info_buffer or [])
-        totals = wrapper.adc.last_totals
-        row: dict[str, float] = {
-            "iteration": wrapper.curriculum.iteration,
-            "steps": self.num_timesteps,
-            "stiffness": wrapper.adc.report["stiffness"],
-            "damping_mean": wrapper.adc.report["damping_mean"],
-            "progress": wrapper.curriculum.progress,
-            "episode_length_ema": wrapper.curriculum.length_ema,
-            "episode_length_mean": totals.mean_length,
-            "episodes": totals.episodes,
-            "success_ema": wrapper.curriculum.success_ema,
-            "return_mean": float(np.mean([episode["r"] for episode in episodes])) if episodes else float("nan"),
-            "learning_rate": self._schedule.learning_rate,
-            "steps_per_second": round(speed, 1),
-        }
+        row = metrics_row(
+            find_curriculum(self.training_env),
+            steps=self.num_timesteps,
+            returns=[episode["r"] for episode in self.model.ep_info_buffer or []],
+            learning_rate=self._schedule.learning_rate,
+            pace=self._pace,
+        )
         self._folder.metrics.append(row)
         self._reporter.update(self.num_timesteps, row)
 
     def _save(self, iteration: int) -> None:
         if iteration == self._saved_iteration:
             return
-        self._folder.checkpoints.save(self.num_timesteps, self._parts())
+        parts = checkpoint_parts(
+            find_curriculum(self.training_env),
+            steps=self.num_timesteps,
+            learning_rate=self._schedule.state_dict(),
+            parameters=self.model.get_parameters(),
+            running=self._running,
+        )
+        self._folder.checkpoints.save(self.num_timesteps, parts)
         self._saved_iteration = iteration
-
-    def _parts(self) -> dict[str, bytes]:
-        wrapper = find_curriculum(self.training_env)
-        state = {
-            "num_timesteps": self.num_timesteps,
-            "curriculum": wrapper.state_dict(),
-            "task": None if wrapper.inner_task is None else wrapper.inner_task.state_dict(),
-            "learning_rate": self._schedule.state_dict(),
-            **random_states(),
-        }
-        return {
-            "state.json": json.dumps(state).encode(),
-            "parameters.pt": tensor_bytes(self.model.get_parameters()),
-            "torch_rng.pt": tensor_bytes(torch.get_rng_state()),
-            **env_parts(self._running),
-        }
 
 
 def load_parameters(model: PPO, checkpoint: Checkpoint) -> None:

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3 import PPO
@@ -19,6 +18,7 @@ from adc_wrappers.core.files import whole_file
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import Checkpoint, RunFolder, holding_folder
 from adc_wrappers.training.config import ProgressReporter, TrainConfig
+from adc_wrappers.training.deterministic import DeterministicPolicy
 from adc_wrappers.training.ppo import ActionConfig, PpoConfig, wrap_actions
 from adc_wrappers.training.trained import keep_settings
 
@@ -27,7 +27,7 @@ from .run_callback import RunCallback, load_parameters, restore
 from .vec_env import ActionVecEnv, ActuatorCurriculumVecEnv, find_curriculum
 from .vector_adapter import VectorEnvAdapter
 
-__all__ = ["load_module", "train"]
+__all__ = ["build_model", "load_module", "make_training_env", "train"]
 
 _RSL_RL_ONLY = (
     "equivariant",
@@ -136,35 +136,27 @@ def load_module(config: TrainConfig, checkpoint: Checkpoint) -> torch.nn.Module:
     model = build_model(config, env, config.ppo.learning_rate)
     load_parameters(model, checkpoint)
     env.close()
-    return DeterministicPolicy(model)
+    return DeterministicPolicy(_MeanAction(model.policy), model.action_space)
 
 
-class DeterministicPolicy(torch.nn.Module):
-    """The mean action of an SB3 policy, clipped to the action space.
+class _MeanAction(torch.nn.Module):
+    """From observations to the mean action of an SB3 policy.
 
     Args:
-        model: A PPO with a Gaussian policy over a box.
+        policy: An actor-critic policy with a Gaussian over a box.
     """
 
-    low: torch.Tensor
-    high: torch.Tensor
-
-    def __init__(self, model: PPO) -> None:
+    def __init__(self, policy: Any) -> None:
         super().__init__()
-        space = model.action_space
-        if not isinstance(space, gym.spaces.Box):
-            raise TypeError(f"expected a policy over a box of actions, got {space}.")
-        self.policy = model.policy
-        self.policy.set_training_mode(False)
-        self.register_buffer("low", torch.as_tensor(space.low))
-        self.register_buffer("high", torch.as_tensor(space.high))
+        self.policy = policy
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        """Return the actions for a batch of observations."""
+        """Return the mean actions for a batch of observations."""
         policy = self.policy
         features: Any = policy.extract_features(observation, policy.pi_features_extractor)
         latent = policy.mlp_extractor.forward_actor(features)
-        return torch.clamp(policy.action_net(latent), self.low, self.high)
+        mean: torch.Tensor = policy.action_net(latent)
+        return mean
 
 
 def _refuse_unknown(ppo: PpoConfig) -> None:

@@ -22,6 +22,7 @@ from adc_wrappers.core.env_states import EnvStateError
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.core.reading import read_json
 from adc_wrappers.core.wrapper_methods import CurriculumMethods, check_iteration_steps
+from adc_wrappers.core.wrapper_methods import find_curriculum as find_inside
 from adc_wrappers.training.ppo import ActionConfig
 
 __all__ = ["ActionVecEnv", "ActuatorCurriculumVecEnv", "find_curriculum"]
@@ -195,15 +196,11 @@ def find_curriculum(venv: Any) -> CurriculumMethods:
     Raises:
         BackendError: There is none.
     """
-    layer = venv
-    while layer is not None:
-        if isinstance(layer, CurriculumMethods):
-            return layer
-        layer = layer.__dict__.get("venv") or layer.__dict__.get("env")
-    raise BackendError(
+    missing = BackendError(
         f"{type(venv).__name__} has no curriculum inside. Wrap the VecEnv with "
         "adc_wrappers.sb3.ActuatorCurriculumVecEnv before giving it to the algorithm."
     )
+    return find_inside(venv, missing)
 
 
 class ActionVecEnv(VecEnvWrapper):

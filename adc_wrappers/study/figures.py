@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.files import whole_file
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import RunFolder
+from adc_wrappers.runs.plotting import pyplot
 from adc_wrappers.runs.recording import record_episode
 from adc_wrappers.training import load_trained
 from adc_wrappers.training.evaluating import pin_and_check
@@ -50,7 +50,7 @@ def mode_colours(modes: Sequence[str]) -> dict[str, str]:
 
 def draw_figures(results: StudyResults, numbers: Sequence[ConditionNumbers], out: Path, *, seed: int = 0) -> list[Path]:
     """Draw ``curves.png``, ``estimates.png`` and ``profiles.png``."""
-    plt = _pyplot()
+    plt = pyplot()
     colours = condition_colours([condition.name for condition in results.conditions])
     pictures = {
         "curves.png": _curves(plt, results, colours, seed),
@@ -62,17 +62,6 @@ def draw_figures(results: StudyResults, numbers: Sequence[ConditionNumbers], out
             figure.savefig(beside, dpi=110)
         plt.close(figure)
     return [out / name for name in pictures]
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg", force=False)
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "viz", "Plotting") from error
-    return plt
 
 
 def _tidy(axes: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -11,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adc_wrappers.core import CurriculumError
 from adc_wrappers.core.files import write_json
 from adc_wrappers.core.reading import check_fields, read_object
-from adc_wrappers.runs import FolderLock, FolderLockedError, RunFolder, RunFolderError
-from adc_wrappers.training import TrainConfig, load_trained, trainer_module
-from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_policy
+from adc_wrappers.runs import FolderLock, FolderLockedError, RunFolderError
+from adc_wrappers.training import TrainConfig, load_trained
+from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_and_keep
+from adc_wrappers.training.trainer import finish_run
 
 __all__ = [
     "EVALUATION_SEED",
@@ -28,7 +27,6 @@ __all__ = [
     "read_evaluation",
     "read_job",
     "run_job",
-    "stored_config",
     "write_down",
 ]
 
@@ -97,13 +95,6 @@ class JobResult:
     def lost(cls, job: Job, reason: str) -> JobResult:
         """Return the result of a run whose process is gone."""
         return cls(condition=job.condition, seed=job.seed, state="failed", error=reason, gone=True)
-
-
-class _Quiet:
-    """Is told about every iteration and says nothing; the numbers are in ``metrics.csv``."""
-
-    def update(self, steps: int, row: dict[str, float]) -> None:
-        """Take note of an iteration's end."""
 
 
 def is_finished(job: Job) -> bool:
@@ -194,44 +185,25 @@ def run_job(job: Job) -> JobResult:
 def _attempt(job: Job) -> dict[str, Any]:
     try:
         if not is_finished(job):
-            _train(job)
-            _evaluate(job)
+            _train_and_evaluate(job)
         summary = read_evaluation(Path(job.folder) / "eval.json")
     except Exception:  # whatever it is, the other runs of the study go on and the report shows it
         return {"state": "failed", "summary": None, "error": traceback.format_exc(limit=20)}
     return {"state": "finished", "summary": summary, "error": None}
 
 
-def stored_config(path: Path) -> dict[str, Any]:
-    """Return the settings of a run folder, with today's defaults for what an older one does not say."""
-    config = TrainConfig.from_dict(RunFolder.open(path).config()).to_dict()
-    values: dict[str, Any] = json.loads(json.dumps(config))
-    return values
-
-
-def _train(job: Job) -> None:
-    path, config = Path(job.folder), TrainConfig.from_dict(job.config)
-    begun = (path / "config.json").exists()
-    if begun and stored_config(path) != json.loads(json.dumps(config.to_dict())):
-        raise CurriculumError(f"{path} was trained with other settings than this study. Remove it, or choose --out.")
-    folder = RunFolder.open(path) if begun else RunFolder.create(path, config.to_dict())
-    done = folder.checkpoints.load_latest().step if folder.checkpoints.paths() else 0
-    if done < config.ppo.total_steps:
-        trainer_module(config.trainer).train(config, folder, resume=begun, reporter=_Quiet())
-
-
-def _evaluate(job: Job) -> None:
-    folder = RunFolder.open(Path(job.folder))
+def _train_and_evaluate(job: Job) -> None:
+    """Do what is missing; the evaluation's summary comes last and says that the run is finished."""
+    folder = finish_run(TrainConfig.from_dict(job.config), Path(job.folder))
     policy = load_trained(folder)
-    result, summary = evaluate_policy(
+    evaluate_and_keep(
         policy,
         EvaluationSetup.of(policy.config),
+        folder.path,
         episodes=job.episodes,
         seed=EVALUATION_SEED,
         num_envs=job.eval_envs,
     )
-    result.write_csv(folder.path / "eval.csv")
-    folder.write_json("eval.json", summary)  # last: its presence says that the run is finished
 
 
 def write_down(folder: Path, state: str, error: str | None, seconds: float) -> None:

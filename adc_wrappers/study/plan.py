@@ -16,9 +16,10 @@ from adc_wrappers.core.reading import check_fields, read_object
 from adc_wrappers.runs import RunFolderError
 from adc_wrappers.runs.folder import source_commit
 from adc_wrappers.training import TrainConfig
+from adc_wrappers.training.trainer import stored_config
 
 from .conditions import Condition, PaperRow, RobotFacts
-from .job import Job, stored_config
+from .job import Job
 
 __all__ = ["STUDY_FILE", "Plan", "read_study", "run_path"]
 

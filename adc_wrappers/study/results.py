@@ -14,9 +14,10 @@ from adc_wrappers.core.reading import read_object
 from adc_wrappers.runs import RunFolder, RunFolderError
 from adc_wrappers.training import TrainConfig
 from adc_wrappers.training.trained import check_settings
+from adc_wrappers.training.trainer import stored_config
 
 from .conditions import BY_NAME, CONDITIONS, Condition, find_condition
-from .job import EVALUATION_SEED, JOB_FILE, is_complete, read_evaluation, read_job, stored_config
+from .job import EVALUATION_SEED, JOB_FILE, is_complete, read_evaluation, read_job
 from .plan import condition_from, read_study
 
 __all__ = ["METRICS", "Metric", "RunRecord", "StudyResults", "read_results"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.files import whole_file, write_atomically, write_json
+from adc_wrappers.runs.plotting import pyplot
 
 from .result import Identification
 
@@ -44,7 +44,7 @@ def write_report(found: Identification, folder: Path, *, start_ratio: float = 1.
 
 def draw_report(found: Identification, path: Path) -> Path:
     """Draw measured against simulated traces of one leg, and every parameter in its bounds."""
-    plt = _pyplot()
+    plt = pyplot("Drawing an identification")
     shown = min(3, len(found.joint_names))
     figure, grid = plt.subplots(3, shown, figsize=(10.5, 7.2), constrained_layout=True, squeeze=False)
     windows = found.windows
@@ -150,14 +150,3 @@ def _cells(parameter: Any) -> tuple[str, ...]:
     verdict = parameter.verdict + (f", at its {parameter.at_bound} bound" if parameter.at_bound else "")
     low, high = parameter.bounds
     return parameter.name, f"{parameter.value:.4g}", interval, parameter.unit, f"{low:g} to {high:g}", verdict
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg", force=False)
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "viz", "Drawing an identification") from error
-    return plt

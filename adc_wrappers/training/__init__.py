@@ -3,7 +3,8 @@
 from .config import TRAINERS, TrainConfig, recommended_curriculum
 from .ppo import ActionConfig, PpoConfig
 from .recipes import default_config
-from .trained import TrainedPolicy, load_trained, trainer_module
+from .trained import TrainedPolicy, load_trained
+from .trainer import Trainer, find_trainer, trainer_module
 
 __all__ = [
     "TRAINERS",
@@ -11,7 +12,9 @@ __all__ = [
     "PpoConfig",
     "TrainConfig",
     "TrainedPolicy",
+    "Trainer",
     "default_config",
+    "find_trainer",
     "load_trained",
     "recommended_curriculum",
     "trainer_module",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from adc_wrappers.envs.registry import find_task, make_env
 
 from .ppo import ActionConfig, PpoConfig
 
-__all__ = ["TRAINERS", "WORKERS", "ProgressReporter", "TrainConfig", "recommended_curriculum"]
+__all__ = ["TRAINERS", "WORKERS", "ProgressReporter", "TrainConfig", "as_stored", "recommended_curriculum"]
 
 
 class ProgressReporter(Protocol):
@@ -114,6 +115,12 @@ class TrainConfig:
     def iterations(self) -> int:
         """Number of iterations in the whole training."""
         return self.ppo.iterations
+
+
+def as_stored(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values as they come back from JSON, so that settings can be compared with stored ones."""
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
 
 
 def recommended_curriculum(task: str, backend: str, settings: dict[str, Any]) -> CurriculumConfig:

@@ -19,6 +19,7 @@ from adc_wrappers.core import (
     CurriculumError,
 )
 from adc_wrappers.core.errors import did_you_mean
+from adc_wrappers.core.files import write_json
 from adc_wrappers.envs.fit import MadeFor, check_env
 from adc_wrappers.envs.registry import find_task, make_env
 from adc_wrappers.runs import EvaluationResult, evaluate
@@ -31,6 +32,7 @@ __all__ = [
     "EvaluationSetup",
     "asked_differences",
     "draw_evaluation",
+    "evaluate_and_keep",
     "evaluate_policy",
     "pin_and_check",
 ]
@@ -182,6 +184,23 @@ def evaluate_policy(
     target = policy.config.curriculum.to_dict()["target_stiffness"]
     summary = {"seed": seed, "trained": trained, "target_stiffness": target, **setup.describe(), **result.summary()}
     return result, {**summary, "differs_from_training": said} if said else summary
+
+
+def evaluate_and_keep(
+    policy: EvaluablePolicy, setup: EvaluationSetup, folder: Path, **arguments: Any
+) -> tuple[EvaluationResult, dict[str, Any]]:
+    """Evaluate, and write the episodes and their summary as the setup's ``.csv`` and ``.json`` into a folder.
+
+    Args:
+        policy: The policy.
+        setup: Where and how; its name is that of the files.
+        folder: Where they go.
+        **arguments: Further arguments of :func:`evaluate_policy`.
+    """
+    result, summary = evaluate_policy(policy, setup, **arguments)
+    result.write_csv(folder / f"{setup.name}.csv")
+    write_json(folder / f"{setup.name}.json", summary)  # last: its presence says that the evaluation is whole
+    return result, summary
 
 
 def asked_differences(*, settings: bool, stiffness: bool) -> tuple[str, ...]:

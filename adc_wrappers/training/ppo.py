@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,6 +158,35 @@ class PpoConfig:
         pairs = ((self.target_kl, self.final_target_kl), (self.entropy_coef, self.final_entropy_coef))
         kl, entropy = (first if last is None else first + share * (last - first) for first, last in pairs)
         return kl, entropy
+
+    def changed(self, changes: Mapping[str, Any]) -> tuple[PpoConfig, str]:
+        """Return these settings with changes, and what else became of them in words.
+
+        Another number of envs keeps the numbers of minibatches and of iterations: the size of a minibatch and the steps
+        of the training follow, unless they are among the changes.
+
+        >>> ppo, said = PpoConfig(num_envs=8, n_steps=25, batch_size=50).changed({"num_envs": 4, "total_steps": 900})
+        >>> said
+        'num_envs 8 → 4: batch_size 50 → 25 (still 4 minibatches)'
+        """
+        following: dict[str, int] = {}
+        envs = changes.get("num_envs", self.num_envs)
+        if envs != self.num_envs:
+            samples = envs * changes.get("n_steps", self.n_steps)
+            following = {"batch_size": -(-samples // self.minibatches), "total_steps": samples * self.iterations}
+        new = dataclasses.replace(self, **{**following, **changes})
+        kept = {"batch_size": f"{new.minibatches} minibatches", "total_steps": f"{new.iterations:,} iterations"}
+        said = [
+            f"{name} {getattr(self, name):,} → {value:,} (still {kept[name]})"
+            for name, value in following.items()
+            if name not in changes and value != getattr(self, name)
+        ]
+        return new, f"num_envs {self.num_envs:,} → {envs:,}: {', '.join(said)}" if said else ""
+
+    @property
+    def minibatches(self) -> int:
+        """Minibatches in one pass over an iteration's samples."""
+        return max(1, round(self.iteration_steps / self.batch_size))
 
     @property
     def iteration_steps(self) -> int:

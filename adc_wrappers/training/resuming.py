@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from adc_wrappers.core.wrapper_methods import CurriculumMethods
 from adc_wrappers.runs import Checkpoint, CheckpointError
 
 __all__ = [
+    "checkpoint_parts",
     "env_parts",
     "kept_random_states",
     "load_random_states",
@@ -49,6 +51,37 @@ def env_parts(state: EnvState | None) -> dict[str, bytes]:
         return {}
     layout, arrays = pack_state(state)
     return {_LAYOUT: layout, _ARRAYS: arrays}
+
+
+def checkpoint_parts(
+    wrapper: CurriculumMethods, *, steps: int, learning_rate: Any, parameters: Any, running: EnvState | None
+) -> dict[str, bytes]:
+    """Return the parts of a checkpoint, the same for every trainer.
+
+    Args:
+        wrapper: The curriculum's wrapper.
+        steps: Env steps so far, summed over envs.
+        learning_rate: The present one, as the trainer reads it again.
+        parameters: Tensors of networks and optimizer, in whatever dicts and lists.
+        running: What :func:`running_state` returned when the iteration ended.
+    """
+    import torch
+
+    from .trained import tensor_bytes
+
+    state = {
+        "num_timesteps": steps,
+        "curriculum": wrapper.state_dict(),
+        "task": None if wrapper.inner_task is None else wrapper.inner_task.state_dict(),
+        "learning_rate": learning_rate,
+        **random_states(),
+    }
+    return {
+        "state.json": json.dumps(state).encode(),
+        "parameters.pt": tensor_bytes(parameters),
+        "torch_rng.pt": tensor_bytes(torch.get_rng_state()),
+        **env_parts(running),
+    }
 
 
 def load_running(checkpoint: Checkpoint, wrapper: CurriculumMethods) -> EnvState | None:

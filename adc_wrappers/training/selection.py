@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,9 +16,9 @@ from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import RunFolderError, wilson_interval
 from adc_wrappers.runs.folder import has_begun
 
-from .config import TrainConfig
+from .config import TrainConfig, as_stored
 
-__all__ = ["Selection", "SelectionRule", "Trial", "as_stored", "check_stiffness", "fixed_config", "pool"]
+__all__ = ["Candidate", "Selection", "SelectionRule", "check_stiffness", "fixed_config", "pool"]
 
 FILE = "select_k0.json"
 _FORMAT, _VERSION = "adc-select-k0", 1
@@ -65,10 +64,10 @@ class SelectionRule:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise CurriculumError(f"seeds: expected at least one, each once, got {list(self.seeds)}.")
 
-    def candidates(self) -> list[float]:
+    def stiffnesses(self) -> list[float]:
         """Return the stiffnesses that are tried, softest first.
 
-        >>> SelectionRule(target=40.0, maximum=55.0).candidates()
+        >>> SelectionRule(target=40.0, maximum=55.0).stiffnesses()
         [40.0, 45.0, 50.0, 55.0]
         """
         count = math.floor((self.maximum - self.target) / self.step + 1e-9) + 1
@@ -76,7 +75,7 @@ class SelectionRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class Candidate:
     """One policy, trained at one stiffness; what has not been evaluated yet is None."""
 
     stiffness: float
@@ -138,7 +137,7 @@ class Selection:
     config: TrainConfig
     """How policies are trained, but for stiffness and seed."""
 
-    trials: list[Trial] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
     """What has been evaluated, in the order of the search."""
 
     @classmethod
@@ -159,7 +158,7 @@ class Selection:
         stored = read_object(path, RunFolderError)
         if stored.get("format") != _FORMAT or stored.get("version") != _VERSION:
             raise RunFolderError(f"{path}: expected {_FORMAT} version {_VERSION}, got {stored.get('format')!r}.")
-        trials = _read_trials(path, stored)
+        candidates = _read_candidates(path, stored)
         before = {**stored["rule"], **stored["config"], "maximum": rule.maximum}
         after = as_stored({**dataclasses.asdict(rule), **config.to_dict()})
         differing = [
@@ -171,7 +170,7 @@ class Selection:
                 + "; ".join(differing)
                 + ". Give the options it began with, or begin a new one with --out."
             )
-        return cls(folder, rule, config, trials)
+        return cls(folder, rule, config, candidates)
 
     def save(self) -> None:
         """Write the state, whole or not at all."""
@@ -180,20 +179,21 @@ class Selection:
             "version": _VERSION,
             "rule": dataclasses.asdict(self.rule),
             "config": self.config.to_dict(),
-            "trials": [dataclasses.asdict(trial) for trial in self.trials],
+            "trials": [dataclasses.asdict(candidate) for candidate in self.candidates],  # their name in the file
             "chosen": self.chosen,
         }
         write_json(self.folder / FILE, values)
 
-    def record(self, trial: Trial) -> None:
+    def record(self, candidate: Candidate) -> None:
         """Take note of what is known about a policy, and save."""
-        self.trials = [old for old in self.trials if (old.stiffness, old.seed) != (trial.stiffness, trial.seed)]
-        self.trials.append(trial)
+        key = (candidate.stiffness, candidate.seed)
+        self.candidates = [old for old in self.candidates if (old.stiffness, old.seed) != key]
+        self.candidates.append(candidate)
         self.save()
 
-    def find(self, stiffness: float, seed: int) -> Trial | None:
+    def find(self, stiffness: float, seed: int) -> Candidate | None:
         """Return what is known about a policy."""
-        return next((t for t in self.trials if t.stiffness == stiffness and t.seed == seed), None)
+        return next((known for known in self.candidates if (known.stiffness, known.seed) == (stiffness, seed)), None)
 
     def run_path(self, stiffness: float, seed: int) -> Path:
         """Return the run folder of a policy."""
@@ -207,12 +207,12 @@ class Selection:
     @property
     def chosen(self) -> float | None:
         """K_0: the smallest stiffness that passed, if any has."""
-        return next((value for value in self.rule.candidates() if self.passed(value)), None)
+        return next((value for value in self.rule.stiffnesses() if self.passed(value)), None)
 
     def pooled(self, stiffness: float, which: str = "own") -> dict[str, Any] | None:
         """Return success over the policies of all seeds, at their own stiffness or at the target; None if not known."""
-        trials = [self.find(stiffness, seed) for seed in self.rule.seeds]
-        parts = [None if trial is None else getattr(trial, which) for trial in trials]
+        found = [self.find(stiffness, seed) for seed in self.rule.seeds]
+        parts = [None if candidate is None else getattr(candidate, which) for candidate in found]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
             return None
@@ -237,12 +237,12 @@ class _EpisodeKinds:
     length_mean: float
 
 
-def _read_trials(path: Path, stored: dict[str, Any]) -> list[Trial]:
+def _read_candidates(path: Path, stored: dict[str, Any]) -> list[Candidate]:
     check_fields(_SelectionKinds, stored, str(path), RunFolderError, more=True)
-    for trial in stored["trials"]:
-        check_fields(Trial, trial, f"{path}, trials", RunFolderError)
+    for candidate in stored["trials"]:
+        check_fields(Candidate, candidate, f"{path}, trials", RunFolderError)
         for name in ("own", "target"):
-            part = trial.get(name)
+            part = candidate.get(name)
             if part is None:
                 continue
             check_fields(_EpisodeKinds, part, f"{path}, trials, {name}", RunFolderError, more=True)
@@ -250,7 +250,7 @@ def _read_trials(path: Path, stored: dict[str, Any]) -> list[Trial]:
                 raise RunFolderError(
                     f"{path}: expected successes of at least one episode, got {part['successes']}/{part['episodes']}."
                 )
-    return [Trial(**trial) for trial in stored["trials"]]
+    return [Candidate(**candidate) for candidate in stored["trials"]]
 
 
 def pool(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -263,9 +263,3 @@ def pool(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "success_95": list(wilson_interval(successes, episodes)),
         "length_mean": sum(part["length_mean"] * part["episodes"] for part in parts) / episodes,
     }
-
-
-def as_stored(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values as they come back from JSON."""
-    plain: dict[str, Any] = json.loads(json.dumps(values))
-    return plain

@@ -7,8 +7,8 @@ import io
 from pathlib import Path
 from typing import Any
 
-from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.files import whole_file, write_atomically
+from adc_wrappers.runs.plotting import pyplot
 
 from .selection import Selection, pool
 
@@ -23,12 +23,12 @@ def write_selection_csv(selection: Selection) -> Path:
     writer = csv.writer(text, lineterminator="\n")
     columns = ("episodes", "successes", "success_rate", "success_low", "success_high", "length_mean")
     writer.writerow(["stiffness", "seed", *columns, *(f"target_{name}" for name in columns), "passed"])
-    for stiffness in selection.rule.candidates():
+    for stiffness in selection.rule.stiffnesses():
         rows: list[tuple[Any, dict[str, Any] | None, dict[str, Any] | None]] = []
         for seed in selection.rule.seeds:
-            trial = selection.find(stiffness, seed)
-            if trial is not None:
-                rows.append((seed, trial.own and pool([trial.own]), trial.target and pool([trial.target])))
+            found = selection.find(stiffness, seed)
+            if found is not None:
+                rows.append((seed, found.own and pool([found.own]), found.target and pool([found.target])))
         if len(selection.rule.seeds) > 1 and len(rows) == len(selection.rule.seeds):
             rows.append(("all", selection.pooled(stiffness), selection.pooled(stiffness, "target")))
         for seed, own, target in rows:
@@ -47,17 +47,11 @@ def _cells(result: dict[str, Any] | None) -> list[Any]:
 
 def draw_selection(selection: Selection) -> Path:
     """Draw success against stiffness with its 95 % intervals: ``select_k0.png``."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg", force=False)
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "viz", "Plotting") from error
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(7.2, 3.8), constrained_layout=True)
     shift = 0.06 * selection.rule.step
     for which, marker, colour, offset in (("own", "o", "C0", -shift), ("target", "s", "C1", shift)):
-        points = [(value, selection.pooled(value, which)) for value in selection.rule.candidates()]
+        points = [(value, selection.pooled(value, which)) for value in selection.rule.stiffnesses()]
         known = [(value + offset, result) for value, result in points if result is not None]
         rates = [result["success_rate"] for _, result in known]
         below = [max(0.0, result["success_rate"] - result["success_95"][0]) for _, result in known]
@@ -79,7 +73,7 @@ def draw_selection(selection: Selection) -> Path:
     axes.set_ylabel("success rate (95 % interval)")
     axes.set_ylim(-0.04, 1.04)
     axes.yaxis.set_major_formatter("{x:.0%}")
-    tried = {trial.stiffness for trial in selection.trials}
+    tried = {candidate.stiffness for candidate in selection.candidates}
     axes.set_xticks(sorted(tried))
     axes.set_xlim(min(tried) - selection.rule.step, max(tried) + selection.rule.step)
     figure.legend(frameon=False, loc="outside lower center", ncols=2, fontsize=9)

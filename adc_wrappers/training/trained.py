@@ -7,7 +7,6 @@ newest checkpoint, that is an error.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import io
 import json
 import pickle
@@ -26,8 +25,9 @@ from adc_wrappers.envs.fit import MadeFor, find_task_of
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import Checkpoint, CheckpointError, RunFolder, RunFolderError
 
-from .config import TrainConfig
+from .config import TrainConfig, as_stored
 from .resuming import kept_random_states
+from .trainer import find_trainer
 
 __all__ = [
     "TrainedPolicy",
@@ -39,7 +39,6 @@ __all__ = [
     "made_for",
     "read_tensors",
     "tensor_bytes",
-    "trainer_module",
 ]
 
 
@@ -78,10 +77,10 @@ def check_settings(folder: RunFolder, config: TrainConfig, checkpoint: Checkpoin
         RunFolderError: Lists what differs.
     """
     try:
-        trained = _plain(_trained_with(config, checkpoint).to_dict())
+        trained = as_stored(_trained_with(config, checkpoint).to_dict())
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # a CurriculumError is a ValueError
         raise CheckpointError(f"{checkpoint.path}: its settings cannot be read ({error}).") from error
-    differing = _differences("", trained, _plain(config.to_dict()))
+    differing = _differences("", trained, as_stored(config.to_dict()))
     if differing:
         raise RunFolderError(
             f"{folder.config_file} is not what {checkpoint.path.name} was trained with: {'; '.join(differing)}. Put "
@@ -98,11 +97,6 @@ def _trained_with(config: TrainConfig, checkpoint: Checkpoint) -> TrainConfig:
     curriculum = CurriculumConfig.from_dict(checkpoint.json("state.json")["curriculum"]["config"])
     ppo = dataclasses.replace(stored.ppo, total_steps=config.ppo.total_steps)
     return dataclasses.replace(stored, curriculum=curriculum, ppo=ppo, checkpoint_every=config.checkpoint_every)
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(values))
-    return plain
 
 
 def _differences(where: str, trained: Any, said: Any) -> list[str]:
@@ -185,11 +179,6 @@ class TrainedPolicy:
         return np.asarray(actions.numpy(), dtype=np.float32)
 
 
-def trainer_module(name: str) -> Any:
-    """Return an adapter's training module, imported now: it has ``train`` and ``load_module``."""
-    return importlib.import_module(f"adc_wrappers.{name}.training")
-
-
 def load_trained(folder: RunFolder) -> TrainedPolicy:
     """Load the newest whole checkpoint of a run.
 
@@ -199,9 +188,8 @@ def load_trained(folder: RunFolder) -> TrainedPolicy:
     config = TrainConfig.from_dict(folder.config())
     checkpoint = folder.checkpoints.load_latest()
     check_settings(folder, config, checkpoint)
-    trainer = trainer_module(config.trainer)
     with kept_random_states():  # building a network draws its first weights
-        module = trainer.load_module(config, checkpoint)
+        module = find_trainer(config.trainer).load_module(config, checkpoint)
         origin = made_for(config, checkpoint)
     curriculum = checkpoint.json("state.json").get("curriculum")
     if not isinstance(curriculum, dict):

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.files import whole_file, write_atomically
+from adc_wrappers.runs.plotting import pyplot
 
 from .coverage import Coverage
 from .narrowness import Narrowness
@@ -89,7 +89,7 @@ _COLOURS = ("#9bb8d3", "#4b86b8", "#153e66")
 
 def draw_viability(curve: SuccessCurve, shown: Sequence[float], coverage: Sequence[Coverage], path: Path) -> Path:
     """Draw the paper's figure: slices for some ω_n, and the success rate with the kernel's coverage above it."""
-    plt = _pyplot()
+    plt = pyplot("Drawing viability")
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.9), constrained_layout=True)
     angles, rates = curve.starts.axes()
     order = sorted(shown, reverse=True)
@@ -127,7 +127,7 @@ def draw_viability(curve: SuccessCurve, shown: Sequence[float], coverage: Sequen
 
 def draw_influence(curves: Mapping[str, Mapping[str, SuccessCurve]], path: Path) -> Path:
     """Draw p(ω_n) for groups of settings, one panel per group."""
-    plt = _pyplot()
+    plt = pyplot("Drawing viability")
     columns = 3
     rows = -(-len(curves) // columns)
     figure, grid = plt.subplots(
@@ -153,7 +153,7 @@ def draw_influence(curves: Mapping[str, Mapping[str, SuccessCurve]], path: Path)
 
 def draw_narrowness(task: str, found: Sequence[Narrowness], path: Path, kernel: Sequence[float] | None = None) -> Path:
     """Draw the survival of random exploration, and the bounds of ε over K."""
-    plt = _pyplot()
+    plt = pyplot("Drawing viability")
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6), constrained_layout=True)
     shades = plt.get_cmap("viridis")(np.linspace(0.85, 0.1, len(found)))
     for item, colour in zip(found, shades, strict=True):
@@ -177,17 +177,6 @@ def draw_narrowness(task: str, found: Sequence[Narrowness], path: Path, kernel: 
     right.set(xlabel="stiffness K", ylabel="ε: viable share of visited states", ylim=(0, 1))
     right.legend(frameon=False, fontsize=8)
     return _save(plt, figure, (left, right), path)
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg", force=False)
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "viz", "Drawing viability") from error
-    return plt
 
 
 def _save(plt: Any, figure: Any, panels: Sequence[Any], path: Path) -> Path:

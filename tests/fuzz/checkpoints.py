@@ -23,7 +23,7 @@ from adc_wrappers.sb3.callbacks import KLAdaptiveLearningRate
 from adc_wrappers.sb3.run_callback import restore
 from adc_wrappers.sb3.training import build_model, make_training_env
 from adc_wrappers.sb3.vec_env import find_curriculum
-from adc_wrappers.training import load_trained, trainer_module
+from adc_wrappers.training import find_trainer, load_trained
 
 from .mutations import mutate_bytes, mutate_json
 from .targets import Mutant, Target, expect
@@ -50,7 +50,7 @@ class CheckpointTarget(Target):
         config = small_plan().config
         self.run = RunFolder.create(folder / "run", config.to_dict())
         with contextlib.redirect_stdout(io.StringIO()):
-            trainer_module("sb3").train(config, self.run, resume=False, reporter=_Quiet())
+            find_trainer("sb3").train(config, self.run, resume=False, reporter=_Quiet())
         self.path = self.run.checkpoints.paths()[-1]
         for path in self.run.checkpoints.paths()[:-1]:
             path.unlink()

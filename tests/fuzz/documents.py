@@ -20,14 +20,14 @@ from adc_wrappers.envs.registry import find_task, make_env
 from adc_wrappers.runs import RunFolder, RunFolderError
 from adc_wrappers.study import CONDITIONS, RobotFacts
 from adc_wrappers.study.conditions import load_condition
-from adc_wrappers.study.job import Job, is_finished, stored_config, write_down
+from adc_wrappers.study.job import Job, is_finished, write_down
 from adc_wrappers.study.plan import condition_from, read_study
 from adc_wrappers.study.results import METRICS, read_results
 from adc_wrappers.sysid.result import IdentificationError
 from adc_wrappers.training import TrainConfig
 from adc_wrappers.training.selection import FILE as SELECTION_FILE
-from adc_wrappers.training.selection import Selection, SelectionRule
-from adc_wrappers.training.selection import Trial as Candidate
+from adc_wrappers.training.selection import Candidate, Selection, SelectionRule
+from adc_wrappers.training.trainer import stored_config
 
 from .mutations import mutate_json, mutate_toml
 from .targets import Mutant, Target, expect
@@ -258,10 +258,10 @@ class SelectionTarget(_JsonTarget):
 
     def use(self) -> None:
         selection = Selection.resume(self.folder, self.rule, self.config)
-        for stiffness in self.rule.candidates():
+        for stiffness in self.rule.stiffnesses():
             selection.passed(stiffness)
             selection.pooled(stiffness, "target")
-        _ = selection.chosen, [trial.complete for trial in selection.trials]
+        _ = selection.chosen, [candidate.complete for candidate in selection.candidates]
         selection.save()
 
 

@@ -13,7 +13,7 @@ import adc_wrappers.study
 from adc_wrappers import CurriculumError, make_env
 from adc_wrappers.study import CONDITIONS, RobotFacts, find_condition, load_condition, select_conditions
 from adc_wrappers.study.conditions import BY_NAME
-from adc_wrappers.training import TrainConfig, default_config, trainer_module
+from adc_wrappers.training import TrainConfig, default_config, find_trainer
 from adc_wrappers.training.evaluating import EvaluationSetup
 from adc_wrappers.training.ppo import ActionConfig
 
@@ -198,7 +198,7 @@ def training_env(trainer="sb3", workers="batch", **changes):
     config = default_config("cartpole", "analytic", {"time_limit": 40})
     ppo = dataclasses.replace(config.ppo, num_envs=3)
     config = dataclasses.replace(config, trainer=trainer, workers=workers, ppo=ppo, **changes)
-    return config, trainer_module(trainer).make_training_env(config)
+    return config, find_trainer(trainer).make_training_env(config)
 
 
 @pytest.mark.parametrize(("trainer", "workers"), [("sb3", "batch"), ("sb3", "dummy"), ("rsl_rl", "batch")])

@@ -16,7 +16,6 @@ from study_helpers import SMALL, small_jobs, small_plan
 
 from adc_wrappers import CurriculumError
 from adc_wrappers.cli import main
-from adc_wrappers.cli.overrides import CurriculumOptions
 from adc_wrappers.cli.study import StudyRun
 from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.runs import RunFolderError
@@ -233,10 +232,9 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
 
 def test_options_reach_every_condition(tmp_path):
     """ADC's own settings are the base that conditions differ from; the hold is fitted to the budget."""
-    run = StudyRun(
-        task="cartpole", recipe="narrow", steps=40_960, curriculum=CurriculumOptions(start_stiffness=20.0, ema=0.2)
-    )
-    config = run._config()
+    changes = {"start_stiffness": 20.0, "ema": 0.2}
+    run = StudyRun(task="cartpole", recipe="narrow", ppo={"total_steps": 40_960}, curriculum=changes)
+    config = run._config(print)
     assert config.backend == "analytic" and config.ppo.total_steps == 40_960
     assert (config.curriculum.start_stiffness, config.curriculum.ema) == (20.0, 0.2)
     assert config.curriculum.hold_share == 0.4 and config.curriculum.total_iterations == 10

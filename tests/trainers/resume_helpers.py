@@ -10,7 +10,7 @@ import torch
 from adc_wrappers import CurriculumConfig
 from adc_wrappers.core.env_states import unpack_state
 from adc_wrappers.runs import Checkpoint, RunFolder
-from adc_wrappers.training import PpoConfig, TrainConfig, default_config, trainer_module
+from adc_wrappers.training import PpoConfig, TrainConfig, default_config, find_trainer
 from adc_wrappers.training.trained import read_tensors
 
 ITERATIONS = 7
@@ -50,7 +50,7 @@ def run(config: TrainConfig, path, *, resume: bool = False, stop_at: int | None 
     folder = RunFolder.open(path) if resume else RunFolder.create(path, config.to_dict())
     stopped = False
     try:
-        trainer_module(config.trainer).train(config, folder, resume=resume, reporter=Reporter(stop_at))
+        find_trainer(config.trainer).train(config, folder, resume=resume, reporter=Reporter(stop_at))
     except StoppedError:
         stopped = True
     assert stopped == (stop_at is not None)

@@ -19,7 +19,7 @@ from adc_wrappers.envs.spot import SpotStandTask
 from adc_wrappers.envs.spot.settings import FallCost
 from adc_wrappers.envs.task_env import TaskEnv
 from adc_wrappers.runs import CheckpointError, RunFolder
-from adc_wrappers.training import ActionConfig, load_trained, trainer_module
+from adc_wrappers.training import ActionConfig, find_trainer, load_trained
 from adc_wrappers.training.evaluating import EvaluationSetup, evaluate_policy
 
 CASES = [
@@ -148,7 +148,7 @@ def test_an_evaluation_in_the_midst_of_a_training_changes_nothing(tmp_path, trai
                 evaluate_policy(policy, EvaluationSetup.of(config), episodes=3, seed=8)
 
     folder = RunFolder.create(tmp_path / "evaluated", config.to_dict())
-    trainer_module(trainer).train(config, folder, resume=False, reporter=Evaluating())
+    find_trainer(trainer).train(config, folder, resume=False, reporter=Evaluating())
     assert_same_run(run(config, tmp_path / "whole"), folder)
 
 

@@ -37,7 +37,7 @@ from adc_wrappers.envs.mirror import Mirror
 from adc_wrappers.rsl_rl import CurriculumRunner, RslRlVecEnv, paper_runner_config, runner_config
 from adc_wrappers.rsl_rl.models import MirrorGaussian, TaskMLP
 from adc_wrappers.runs import RunFolder
-from adc_wrappers.training import PpoConfig, default_config, load_trained, trainer_module
+from adc_wrappers.training import PpoConfig, default_config, find_trainer, load_trained
 
 
 def tiny_runner(env, log_dir=None, ppo=TINY):
@@ -398,7 +398,7 @@ def test_a_run_resumes_where_its_newest_whole_checkpoint_is(tmp_path):
 
     config, reporter = spot_config(), Quiet()
     folder = RunFolder.create(tmp_path / "run", config.to_dict())
-    train = trainer_module("rsl_rl").train
+    train = find_trainer("rsl_rl").train
     runner = train(config, folder, resume=False, reporter=reporter)
     assert reporter.steps == [64, 128, 192, 256]
     assert (runner.alg.desired_kl, runner.alg.entropy_coef) == pytest.approx((0.01, 0.0))
@@ -430,14 +430,14 @@ def test_equal_seeds_give_equal_runs(tmp_path):
     for name in ("a", "b"):
         config = spot_config()
         folder = RunFolder.create(tmp_path / name, config.to_dict())
-        runner = trainer_module("rsl_rl").train(config, folder, resume=False, reporter=Quiet())
+        runner = find_trainer("rsl_rl").train(config, folder, resume=False, reporter=Quiet())
         weights.append(torch.cat([value.flatten() for value in runner.alg.save()["actor_state_dict"].values()]))
     assert torch.equal(*weights)
 
 
 def test_rsl_rl_s_own_export_is_the_same_policy(tmp_path):
     config = spot_config()
-    env = trainer_module("rsl_rl").make_training_env(config)
+    env = find_trainer("rsl_rl").make_training_env(config)
     runner = CurriculumRunner(env, runner_config(config.ppo, env))
     assert isinstance(runner.alg, PPO)
     runner.export_policy_to_jit(str(tmp_path))

@@ -20,7 +20,7 @@ from adc_wrappers.cli import main
 from adc_wrappers.cli.select_k0 import SelectK0
 from adc_wrappers.runs import RunFolder, RunFolderError
 from adc_wrappers.training import default_config
-from adc_wrappers.training.selection import Selection, SelectionRule, Trial, fixed_config
+from adc_wrappers.training.selection import Candidate, Selection, SelectionRule, fixed_config
 
 QUICK = (
     "cartpole", "--backend", "analytic", "--workers", "batch", "--num-envs", "4", "--ppo.n-steps", "32",
@@ -45,7 +45,7 @@ def search(tmp_path, own, **rule):
     rule = SelectionRule(**{"target": 40.0, "maximum": 60.0, "threshold": 0.5, **rule})
     selection = Selection(tmp_path, rule, default_config("cartpole", "analytic"))
     for (stiffness, seed), successes in own.items():
-        selection.trials.append(Trial(stiffness=stiffness, seed=seed, steps=1, own=result(successes)))
+        selection.candidates.append(Candidate(stiffness=stiffness, seed=seed, steps=1, own=result(successes)))
     return selection
 
 
@@ -68,16 +68,16 @@ def test_seeds_are_pooled_and_all_of_them_are_needed(tmp_path):
 
 @given(target=st.floats(1.0, 100.0), step=st.floats(0.5, 20.0), more=st.floats(0.0, 200.0))
 def test_candidates_begin_at_the_target_and_end_within_the_maximum(target, step, more):
-    values = SelectionRule(target=target, step=step, maximum=target + more).candidates()
+    values = SelectionRule(target=target, step=step, maximum=target + more).stiffnesses()
     assert values[0] == target and values[-1] <= (target + more) * (1 + 1e-9)
     assert values[-1] + step > target + more - 1e-6 * step
 
 
 def test_the_papers_numbers_are_the_defaults():
     options = SelectK0(task="spot-handstand")
-    rule, config = options._rule_and_config()
+    rule, config = options._rule_and_config(print)
     assert (rule.target, rule.step, rule.threshold, rule.episodes) == (40.0, 5.0, 0.98, 1000)
-    assert 60.0 in rule.candidates()
+    assert 60.0 in rule.stiffnesses()
     fixed = fixed_config(config, 45.0, 2).curriculum
     assert (fixed.start_stiffness, fixed.target_stiffness, fixed.driver) == (45.0, 45.0, "fixed")
 
