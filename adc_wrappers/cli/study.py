@@ -26,7 +26,7 @@ from .progress import CommandProgress
 from .training_options import TrainingOptions, ppo_options
 
 if TYPE_CHECKING:
-    from adc_wrappers.study import Engine, Job, JobResult, Plan, RobotFacts
+    from adc_wrappers.study import Executor, Job, JobResult, Plan, RobotFacts
     from adc_wrappers.study.runner import StudyOutcome
     from adc_wrappers.training import TrainConfig
 
@@ -100,7 +100,9 @@ class StudyRun(TrainingOptions):
     out: Path | None = None
     """Folder of the study; by default runs/study-TASK. One that exists goes on."""
 
-    engine_name: Annotated[Literal["local", "ray", "slurm"], tyro.conf.arg(name="engine")] = "local"
+    executor_name: Annotated[
+        Literal["local", "ray", "slurm"], tyro.conf.arg(name="executor", aliases=("--engine",))
+    ] = "local"
     """local: processes here; ray: a Ray cluster; slurm: jobs through submitit."""
 
     jobs: int | None = None
@@ -110,7 +112,7 @@ class StudyRun(TrainingOptions):
     """Address of a Ray cluster, or auto; by default one is started here."""
 
     cluster: Literal["slurm", "local"] = "slurm"
-    """For --engine slurm: local runs submitit's own processes on this machine."""
+    """For --executor slurm: local runs submitit's own processes on this machine."""
 
     slurm: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Parameters of submitit's executor, such as timeout_min=600 slurm_partition=cpu."""
@@ -141,12 +143,14 @@ class StudyRun(TrainingOptions):
             eval_envs=self.eval_envs,
         )
         out = Path("runs") / f"study-{self.task}" if self.out is None else self.out
-        engine, jobs = self._engine(out), plan.jobs(out.resolve(), facts)
+        executor, jobs = self._executor(out), plan.jobs(out.resolve(), facts)
         with FolderLock(out, heed_signals=False):  # its workers end when this process is gone
             plan.begin(out, jobs, shlex.join(["adc", *sys.argv[1:]]))
-            return self._run(console, plan, facts, jobs, engine, out)
+            return self._run(console, plan, facts, jobs, executor, out)
 
-    def _run(self, console: Console, plan: Plan, facts: RobotFacts, jobs: list[Job], engine: Engine, out: Path) -> int:
+    def _run(
+        self, console: Console, plan: Plan, facts: RobotFacts, jobs: list[Job], executor: Executor, out: Path
+    ) -> int:
         from adc_wrappers.study.runner import run_study
 
         config = plan.config
@@ -165,7 +169,7 @@ class StudyRun(TrainingOptions):
                 done = len(outcome.kept) + len(outcome.finished)
                 progress.show(done, _line(result))
 
-            outcome = run_study(jobs, engine, show)
+            outcome = run_study(jobs, executor, show)
         console.print(f"{len(outcome.kept)} runs were finished before, {len(outcome.finished)} now")
         _print_failures(console, outcome, jobs)
         code = StudyReport(folder=out).run() if self.report else 0
@@ -190,23 +194,23 @@ class StudyRun(TrainingOptions):
             return dataclasses.replace(self, ppo={**self.ppo, "total_steps": steps})
         return self
 
-    def _engine(self, out: Path) -> Engine:
-        if self.engine_name == "ray":
-            from adc_wrappers.study.executors import RayEngine
+    def _executor(self, out: Path) -> Executor:
+        if self.executor_name == "ray":
+            from adc_wrappers.study.executors import RayExecutor
 
-            return RayEngine(self.address)
-        if self.engine_name == "slurm":
-            from adc_wrappers.study.executors import SlurmEngine
+            return RayExecutor(self.address)
+        if self.executor_name == "slurm":
+            from adc_wrappers.study.executors import SlurmExecutor
 
             parameters: dict[str, Any] = parse_settings(self.slurm)
-            return SlurmEngine(
+            return SlurmExecutor(
                 out.resolve() / "submitit", cluster=self.cluster, parameters=parameters, parallel=self.jobs
             )
         if self.slurm or self.address:
-            raise CurriculumError("--slurm and --address are of other engines: choose one with --engine.")
-        from adc_wrappers.study import LocalEngine
+            raise CurriculumError("--slurm and --address are of other executors: choose one with --executor.")
+        from adc_wrappers.study import LocalExecutor
 
-        return LocalEngine(self.jobs)
+        return LocalExecutor(self.jobs)
 
 
 @dataclass(frozen=True, kw_only=True)

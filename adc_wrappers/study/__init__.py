@@ -1,7 +1,7 @@
 """Studies: conditions that differ from ADC in one thing, many seeds, statistics, a report."""
 
 from .conditions import CONDITIONS, RULES, Condition, RobotFacts, find_condition, load_condition, select_conditions
-from .executors import Engine, LocalEngine
+from .executors import Executor, LocalExecutor
 from .job import Job, JobResult, is_finished, run_job
 from .plan import Plan, read_study, run_path
 
@@ -9,10 +9,10 @@ __all__ = [
     "CONDITIONS",
     "RULES",
     "Condition",
-    "Engine",
+    "Executor",
     "Job",
     "JobResult",
-    "LocalEngine",
+    "LocalExecutor",
     "Plan",
     "RobotFacts",
     "find_condition",

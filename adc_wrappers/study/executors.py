@@ -24,7 +24,7 @@ from adc_wrappers.runs.lock import LOCK_FILE
 from .job import Job, JobResult
 from .plan import STUDY_FILE
 
-__all__ = ["Engine", "JobFunction", "LocalEngine", "RayEngine", "SlurmEngine", "pack_unless_shared", "unpack"]
+__all__ = ["Executor", "JobFunction", "LocalExecutor", "RayExecutor", "SlurmExecutor", "pack_unless_shared", "unpack"]
 
 
 JobFunction = Callable[[Job], JobResult]
@@ -35,14 +35,14 @@ _ATTEMPTS = 2
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-class Engine(Protocol):
+class Executor(Protocol):
     """Does jobs somewhere."""
 
     def map(self, function: JobFunction, jobs: Sequence[Job]) -> Iterator[JobResult]:
         """Yield the result of every job as it comes; a job whose process dies gives a failed one."""
 
 
-class LocalEngine:
+class LocalExecutor:
     """Processes on this machine, each with one thread, each doing one run after another.
 
     Args:
@@ -151,7 +151,7 @@ def unpack(result: JobResult, folder: Path) -> JobResult:
     return dataclasses.replace(result, archive=None)
 
 
-class RayEngine:
+class RayExecutor:
     """One core of a Ray cluster per run.
 
     Run folders are found where they are if the machines share a file system; else they are sent back.
@@ -164,7 +164,7 @@ class RayEngine:
         try:
             import ray
         except ImportError as error:
-            raise MissingExtraError("ray", "ray", "The engine 'ray'") from error
+            raise MissingExtraError("ray", "ray", "The executor 'ray'") from error
         self._ray: Any = ray
         self._address = address
 
@@ -213,7 +213,7 @@ class Requeued:
         return submitit.helpers.DelayedSubmission(self, job)
 
 
-class SlurmEngine:
+class SlurmExecutor:
     """One Slurm job per run, submitted as an array; the machines must share the study's folder.
 
     Args:
@@ -236,7 +236,7 @@ class SlurmEngine:
         try:
             import submitit
         except ImportError as error:
-            raise MissingExtraError("submitit", "slurm", "The engine 'slurm'") from error
+            raise MissingExtraError("submitit", "slurm", "The executor 'slurm'") from error
         self._executor: Any = submitit.AutoExecutor(folder=str(logs / "%j"), cluster=cluster)
         settings = {"timeout_min": minutes, "cpus_per_task": 1, "name": "adc-study", **(parameters or {})}
         if cluster == "slurm" and parallel is not None:

@@ -1,4 +1,4 @@
-"""One run of a study: train, evaluate at the target gains, say how it went. Every engine maps this function."""
+"""One run of a study: train, evaluate at the target gains, say how it went. Every executor maps this function."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .executors import Engine
+from .executors import Executor
 from .job import Job, JobResult, is_finished, run_job, write_down
 
 __all__ = ["StudyOutcome", "run_study"]
@@ -27,19 +27,19 @@ class StudyOutcome:
 
 
 def run_study(
-    jobs: Sequence[Job], engine: Engine, on_result: Callable[[StudyOutcome, JobResult], None] | None = None
+    jobs: Sequence[Job], executor: Executor, on_result: Callable[[StudyOutcome, JobResult], None] | None = None
 ) -> StudyOutcome:
     """Do the jobs that are not finished.
 
     Args:
         jobs: The runs.
-        engine: Where they are done.
+        executor: Where they are done.
         on_result: Called after every run.
     """
     outcome = StudyOutcome(kept=[job for job in jobs if is_finished(job)])
     kept = {job.folder for job in outcome.kept}
     folders = {(job.condition, job.seed): Path(job.folder) for job in jobs}
-    for result in engine.map(run_job, [job for job in jobs if job.folder not in kept]):
+    for result in executor.map(run_job, [job for job in jobs if job.folder not in kept]):
         if result.gone:
             write_down(folders[result.condition, result.seed], result.state, result.error, result.seconds)
         (outcome.finished if result.state == "finished" else outcome.failed).append(result)

@@ -1,4 +1,4 @@
-"""Running a study: nothing finished is repeated, a failed run is survived, every engine gives the same."""
+"""Running a study: nothing finished is repeated, a failed run is survived, every executor gives the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adc_wrappers.cli import main
 from adc_wrappers.cli.study import StudyRun
 from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.runs import RunFolderError
-from adc_wrappers.study import JobResult, LocalEngine, RobotFacts, find_condition, is_finished, read_study, run_job
+from adc_wrappers.study import JobResult, LocalExecutor, RobotFacts, find_condition, is_finished, read_study, run_job
 from adc_wrappers.study.executors import pack_unless_shared, unpack
 from adc_wrappers.study.results import read_results
 from adc_wrappers.study.runner import run_study
@@ -122,7 +122,7 @@ def vanish(job):
 
 @pytest.mark.slow
 def test_a_process_that_dies_costs_its_own_run_only(tmp_path):
-    results = list(LocalEngine(2).map(vanish, small_jobs(tmp_path)))
+    results = list(LocalExecutor(2).map(vanish, small_jobs(tmp_path)))
     states = {(result.condition, result.seed): (result.state, result.gone) for result in results}
     assert len(results) == 4
     assert states == {
@@ -213,21 +213,21 @@ def test_a_machine_without_the_folder_sends_its_run_back(reference, tmp_path):
 
 def test_options_of_other_engines_are_refused(tmp_path, capsys):
     assert main(["study", "run", "cartpole", *SMALL, "--out", str(tmp_path / "x"), "--address", "auto"]) == 1
-    assert "--engine" in capsys.readouterr().err
+    assert "--executor" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
     assert main(["study", "run", "cartpole", *SMALL, "--out", str(tmp_path / "x"), "--conditions", "acd"]) == 1
     assert "Did you mean 'adc'" in capsys.readouterr().err
 
 
 def test_missing_packages_are_named(tmp_path, monkeypatch):
-    from adc_wrappers.study.executors import RayEngine, SlurmEngine
+    from adc_wrappers.study.executors import RayExecutor, SlurmExecutor
 
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(MissingExtraError, match=r"adc-wrappers\[ray\]"):
-        RayEngine()
+        RayExecutor()
     with pytest.raises(MissingExtraError, match=r"adc-wrappers\[slurm\]"):
-        SlurmEngine(tmp_path)
+        SlurmExecutor(tmp_path)
 
 
 def test_options_reach_every_condition(tmp_path):
@@ -242,12 +242,12 @@ def test_options_reach_every_condition(tmp_path):
     assert find_condition("retuned_scale").applied_to(config, facts, 0).settings["command_limit"] == 20.0
 
 
-# --- engines ---------------------------------------------------------------------------------------------------------
+# --- executors -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_local_processes_give_the_same(reference, tmp_path):
-    outcome = run_study(small_jobs(tmp_path), LocalEngine(2))
+    outcome = run_study(small_jobs(tmp_path), LocalExecutor(2))
     assert len(outcome.finished) == 4
     assert numbers(tmp_path) == numbers(reference)
 
@@ -255,10 +255,10 @@ def test_local_processes_give_the_same(reference, tmp_path):
 @pytest.mark.slow
 def test_a_ray_cluster_of_two_nodes_gives_the_same(reference, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_worker_niceness", "0")  # Ray's 15 would let it wait for whatever else the machine does
-    ray = pytest.importorskip("ray", reason="the engine 'ray' needs Ray")
+    ray = pytest.importorskip("ray", reason="the executor 'ray' needs Ray")
     from ray.cluster_utils import Cluster
 
-    from adc_wrappers.study.executors import RayEngine
+    from adc_wrappers.study.executors import RayExecutor
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
@@ -266,7 +266,7 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same(reference, tmp_path, monkeypa
         ray.init(address=cluster.address, log_to_driver=False)
         assert sum(node["Alive"] for node in ray.nodes()) == 2
         ray.shutdown()
-        outcome = run_study(small_jobs(tmp_path), RayEngine(cluster.address))
+        outcome = run_study(small_jobs(tmp_path), RayExecutor(cluster.address))
     finally:
         ray.shutdown()
         cluster.shutdown()
@@ -276,17 +276,17 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same(reference, tmp_path, monkeypa
 
 @pytest.mark.slow
 def test_submitits_local_executor_gives_the_same(reference, tmp_path):
-    pytest.importorskip("submitit", reason="the engine 'slurm' needs submitit")
-    from adc_wrappers.study.executors import SlurmEngine
+    pytest.importorskip("submitit", reason="the executor 'slurm' needs submitit")
+    from adc_wrappers.study.executors import SlurmExecutor
 
-    engine = SlurmEngine(tmp_path / "submitit", cluster="local", parallel=2)
-    outcome = run_study(small_jobs(tmp_path)[:3], engine)  # one more than run at a time; each starts two processes
+    executor = SlurmExecutor(tmp_path / "submitit", cluster="local", parallel=2)
+    outcome = run_study(small_jobs(tmp_path)[:3], executor)  # one more than run at a time; each starts two processes
     assert [result.error for result in outcome.failed] == [] and len(outcome.finished) == 3
     assert numbers(tmp_path).items() < numbers(reference).items() and len(numbers(tmp_path)) == 3
 
 
 def test_a_preempted_slurm_job_is_submitted_again():
-    pytest.importorskip("submitit", reason="the engine 'slurm' needs submitit")
+    pytest.importorskip("submitit", reason="the executor 'slurm' needs submitit")
     from adc_wrappers.study.executors import Requeued
 
     job = object()
