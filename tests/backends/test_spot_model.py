@@ -259,7 +259,7 @@ def test_other_bad_arguments_raise() -> None:
         SPOT.link("tail")
 
 
-@pytest.mark.parametrize("name", ["knee", "kinematics"])
+@pytest.mark.parametrize("name", ["knee", "mechanics"])
 def test_examples_in_docstrings_run(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"adc_wrappers.backends.spot_model.{name}"))
     assert result.attempted > 0
