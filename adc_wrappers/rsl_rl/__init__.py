@@ -8,8 +8,7 @@ except ImportError as error:
     raise MissingExtraError("rsl-rl-lib", "rsl-rl", "adc_wrappers.rsl_rl") from error
 
 from .config import paper_runner_config, runner_config
-from .distributed import sum_over_ranks
-from .runner import CurriculumRunner
+from .runner import CurriculumRunner, sum_over_ranks
 from .vec_env import RslRlVecEnv
 
 __all__ = ["CurriculumRunner", "RslRlVecEnv", "paper_runner_config", "runner_config", "sum_over_ranks"]

@@ -1,7 +1,8 @@
-"""From our PPO settings to the dict that RSL-RL's runner takes (5.x)."""
+"""From our PPO settings to the dict that RSL-RL's runner takes (5.x), and the paper's for Isaac Lab's envs."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from adc_wrappers.core.errors import CurriculumError
@@ -11,7 +12,7 @@ from adc_wrappers.training.recipes import PAPER_PPO
 
 from .vec_env import OBSERVATION_GROUP, RslRlVecEnv
 
-__all__ = ["paper_runner_config", "runner_config"]
+__all__ = ["paper_config", "paper_runner_config", "runner_config"]
 
 
 def paper_runner_config() -> dict[str, Any]:
@@ -111,3 +112,21 @@ def _scale(task: Any) -> list[float]:
     if scale is None:
         raise CurriculumError("ppo.scale_observations: the task has no scales (Task.observation_scale is None).")
     return [float(value) for value in scale]
+
+
+_MINIBATCHES = 4
+
+
+def paper_config(num_envs: int, **changes: Any) -> dict[str, Any]:
+    """Return the runner's config of the paper's tables, four minibatches whatever the number of envs.
+
+    Args:
+        num_envs: Robots that are stepped together.
+        **changes: Other settings of :class:`~adc_wrappers.training.ppo.PpoConfig`.
+
+    >>> paper_config(64)["algorithm"]["num_mini_batches"]
+    4
+    """
+    steps = int(changes.get("n_steps", PAPER_PPO.n_steps))
+    batch = max(1, steps * num_envs // _MINIBATCHES)
+    return runner_config(dataclasses.replace(PAPER_PPO, num_envs=num_envs, batch_size=batch, **changes))

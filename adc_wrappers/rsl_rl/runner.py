@@ -1,4 +1,4 @@
-"""RSL-RL's runner with the curriculum closed after every policy update and kept in every checkpoint."""
+"""RSL-RL's runner with the curriculum closed after every policy update, over all ranks, and kept in checkpoints."""
 
 from __future__ import annotations
 
@@ -12,12 +12,25 @@ from gymnasium.vector import VectorWrapper
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 
+from adc_wrappers.core.episode_totals import EpisodeTotals
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.wrapper_methods import CurriculumMethods
 
-from .distributed import sum_over_ranks
+__all__ = ["CurriculumRunner", "find_curriculum", "sum_over_ranks"]
 
-__all__ = ["CurriculumRunner", "find_curriculum"]
+
+def sum_over_ranks(totals: EpisodeTotals) -> EpisodeTotals:
+    """Add up the completed episodes of all ranks; the ``combine`` of a curriculum's wrapper under torchrun.
+
+    Every rank must call it once per iteration. Outside a process group the totals come back as they are.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return totals
+    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+    tensor = torch.tensor(totals.sums, dtype=torch.float64, device=device)
+    torch.distributed.all_reduce(tensor, op=torch.distributed.ReduceOp.SUM)
+    return EpisodeTotals.from_sums(tensor.tolist())
+
 
 _KEY, _TASK = "adc_curriculum", "adc_task"
 

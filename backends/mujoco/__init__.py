@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .backend import MujocoRobotBackend
-from .commands import MAX_COMMAND_DELAY
 from .layout import RobotLayout
+from .stepping import MAX_COMMAND_DELAY
 
 __all__ = ["MAX_COMMAND_DELAY", "MujocoRobotBackend", "RobotLayout"]

@@ -15,15 +15,13 @@ from adc_wrappers.core.actuators import Gains, damping_for
 from adc_wrappers.core.env_states import EnvState, part_of, put_array
 
 from .base_motion import base_motion
-from .checks import check_sizes, row_indices, shaped
-from .commands import CommandDelay
 from .engine import available_cores
 from .layout import RobotLayout
 from .model import base_body, compile_robot, joint_inertia, load_spec
-from .parameters import JOINT_FIELDS, LiveParameters, check_gains
+from .parameters import JOINT_FIELDS, LiveParameters, check_gains, check_sizes, row_indices, shaped
 from .reading import StateReader
 from .rendering import RobotCamera
-from .stepping import BatchStepper, JointTrack
+from .stepping import BatchStepper, CommandDelay, JointTrack
 
 __all__ = ["MujocoRobotBackend"]
 

@@ -23,7 +23,7 @@ def main() -> None:
         from rsl_rl.runners import OnPolicyRunner
 
         from adc_wrappers.envs.spot_isaaclab import PLAY_ID
-        from adc_wrappers.rsl_rl.isaaclab import paper_config
+        from adc_wrappers.rsl_rl.config import paper_config
 
         env = gym.make(PLAY_ID, cfg=make_config(randomize=False))
         wrapped = ActuatorCurriculumWrapper(env, training=False)  # pins the target gains

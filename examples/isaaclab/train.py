@@ -39,7 +39,7 @@ def main() -> None:
 
         from adc_wrappers.envs.spot_isaaclab import HANDSTAND_ID
         from adc_wrappers.rsl_rl import CurriculumRunner
-        from adc_wrappers.rsl_rl.isaaclab import paper_config
+        from adc_wrappers.rsl_rl.config import paper_config
 
         env = gym.make(HANDSTAND_ID, cfg=make_config())
         env = ActuatorCurriculumWrapper(env, CurriculumConfig(length_max=arguments.length_max))

@@ -20,7 +20,7 @@ from isaaclab_rl.sb3 import Sb3VecEnvWrapper  # noqa: E402
 from adc_wrappers import ActuatorCurriculumWrapper, CurriculumConfig, make_env  # noqa: E402
 from adc_wrappers.core.actuators import to_numpy  # noqa: E402
 from adc_wrappers.rsl_rl import CurriculumRunner  # noqa: E402
-from adc_wrappers.rsl_rl.isaaclab import paper_config  # noqa: E402
+from adc_wrappers.rsl_rl.config import paper_config  # noqa: E402
 
 ENGINE = "physx" if importlib.util.find_spec("ovphysx") else "newton"
 """The faster of the two on a CPU."""
