@@ -105,6 +105,13 @@ def test_the_help_is_the_fields_own_docstring(section):
         assert "``" not in text and any(getattr(note, "help", None) == text for note in options[name].__metadata__)
 
 
+def test_every_part_of_a_run_has_an_option():
+    offered = {field.name for field in dataclasses.fields(Train)}
+    assert {field.name for field in dataclasses.fields(TrainConfig)} - offered == {"settings"}  # these are --set
+    config = parse(Train, "--early-termination False --checkpoint-every 7").new_config(0, print)
+    assert (config.early_termination, config.checkpoint_every) == (False, 7)
+
+
 def test_short_names_are_those_of_before():
     ppo = {"total_steps": 5, "num_envs": 2}
     assert parse(Train, "--steps 5 --num-envs 2").ppo == parse(Train, "--ppo.total-steps 5 --ppo.num-envs 2").ppo == ppo

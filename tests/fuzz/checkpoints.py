@@ -64,7 +64,7 @@ class CheckpointTarget(Target):
         self.manifest["sha256"] = _digests(self.parts)
         self.content = self._archive(self.parts)  # without the time of day, so that a seed decides the mutants
         self.path.write_bytes(self.content)
-        self.size = int(load_trained(self.run).module.policy.observation_space.shape[0])
+        self.size = int(load_trained(self.run).module.mean.policy.observation_space.shape[0])
         self.answer = self._ask()
 
     @functools.cached_property

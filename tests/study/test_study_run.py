@@ -107,7 +107,7 @@ def test_a_failed_run_is_written_down_and_the_others_go_on(tmp_path):
 def test_a_failed_run_is_tried_again(tmp_path, monkeypatch):
     (job,) = small_jobs(tmp_path, conditions=("adc",), seeds=(0,))
     with monkeypatch.context() as patch:
-        patch.setattr("adc_wrappers.study.job.evaluate_policy", lambda *_, **__: 1 / 0)
+        patch.setattr("adc_wrappers.training.evaluating.evaluate_policy", lambda *_, **__: 1 / 0)
         assert "ZeroDivisionError" in run_job(job).error
     assert run_job(job).state == "finished"
     assert json.loads((tmp_path / "adc/seed0/job.json").read_text())["attempts"] == 2
