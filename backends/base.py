@@ -10,15 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.core.actuators import ActuatorBackend, Gains
+from adc_wrappers.core.actuators import Gains
 from adc_wrappers.core.env_states import EnvState
-from adc_wrappers.core.errors import BackendError, MissingExtraError
+from adc_wrappers.core.errors import BackendError
 
 __all__ = [
-    "ActuatorBackend",
-    "BackendError",
-    "Gains",
-    "MissingExtraError",
     "RobotBackend",
     "RobotParameters",
     "RobotStart",

@@ -7,14 +7,13 @@ import warnings
 from typing import Any
 
 import torch
-from gymnasium import Wrapper
-from gymnasium.vector import VectorWrapper
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 
 from adc_wrappers.core.episode_totals import EpisodeTotals
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.wrapper_methods import CurriculumMethods
+from adc_wrappers.core.wrapper_methods import find_curriculum as find_inside
 
 __all__ = ["CurriculumRunner", "find_curriculum", "sum_over_ranks"]
 
@@ -37,13 +36,11 @@ _KEY, _TASK = "adc_curriculum", "adc_task"
 
 def find_curriculum(env: Any) -> CurriculumMethods:
     """Return the curriculum's wrapper inside an RSL-RL env, Isaac Lab's own ``RslRlVecEnvWrapper`` included."""
-    layer = getattr(env, "env", None)
-    while layer is not None:
-        if isinstance(layer, CurriculumMethods):
-            return layer
-        layer = layer.env if isinstance(layer, (Wrapper, VectorWrapper)) else None
-    raise CurriculumError(
-        "there is no curriculum in the env: wrap it in ActuatorCurriculumWrapper before it is given to RSL-RL."
+    return find_inside(
+        env,
+        CurriculumError(
+            "there is no curriculum in the env: wrap it in ActuatorCurriculumWrapper before it is given to RSL-RL."
+        ),
     )
 
 

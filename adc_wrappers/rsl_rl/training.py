@@ -17,7 +17,7 @@ from adc_wrappers.training.resuming import seed_generators
 from adc_wrappers.training.trained import check_weights, keep_settings, read_tensors
 
 from .config import runner_config
-from .run_runner import RunFolderRunner
+from .run_folder_runner import RunFolderRunner
 from .vec_env import RslRlVecEnv
 
 __all__ = ["load_module", "make_training_env", "train"]

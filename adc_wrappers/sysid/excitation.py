@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import BackendError, RobotBackend, RobotStart, RobotState
+from adc_wrappers.backends.base import RobotBackend, RobotStart, RobotState
+from adc_wrappers.core.errors import BackendError
 from adc_wrappers.trajectories import BaseTrack, TrajectoryLog
 
 __all__ = ["Chirp", "Excitation", "PolicyExcitation", "record", "start_of"]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import Gains, RobotBackend, RobotParameters, RobotStart, RobotState
+from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart, RobotState
+from adc_wrappers.core.actuators import Gains
 
 __all__ = ["HiddenParameters", "HiddenRobot"]
 

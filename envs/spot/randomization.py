@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import BackendError, RobotBackend, RobotParameters, RobotStart
+from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart
 from adc_wrappers.core.env_states import EnvState, put_array
+from adc_wrappers.core.errors import BackendError
 
 from .body import SPATIAL, SpotBody
 

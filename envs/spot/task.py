@@ -8,11 +8,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import BackendError, RobotBackend, RobotStart
+from adc_wrappers.backends.base import RobotBackend, RobotStart
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.core.env_states import EnvState, part_of, put_array
+from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.task import Snapshot, Task
 

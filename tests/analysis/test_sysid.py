@@ -17,10 +17,10 @@ pytest.importorskip("cma")
 
 from sysid_helpers import HIDDEN, record_spot
 
-from adc_wrappers.backends.base import BackendError
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.backends.spot_model import NOMINAL_POSE
 from adc_wrappers.cli import main
+from adc_wrappers.core.errors import BackendError
 from adc_wrappers.sysid import (
     KINDS,
     Chirp,

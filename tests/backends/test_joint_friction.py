@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adc_wrappers.backends.base import BackendError, RobotParameters, RobotStart
+from adc_wrappers.backends.base import RobotParameters, RobotStart
 from adc_wrappers.backends.robots import make_robot_backend
+from adc_wrappers.core.errors import BackendError
 
 ENGINES = ("mujoco", "pybullet")
 KNEES = np.arange(2, 12, 3)
