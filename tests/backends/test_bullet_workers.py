@@ -117,7 +117,7 @@ def test_a_robot_that_is_not_finite_is_alone_and_recovers(make: Make, cause: str
 
 def test_a_killed_worker_is_reported_at_once_and_nothing_stays(make: Make) -> None:
     """At once is without waiting for an answer for as long as a worker may take."""
-    from adc_wrappers.backends.bullet_robot.workers import _PATIENCE
+    from adc_wrappers.backends.pybullet.workers import _PATIENCE
 
     backend = make(4, workers=2)
     hold(backend, 1)
