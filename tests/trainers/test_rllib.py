@@ -187,7 +187,7 @@ def test_callbacks_of_the_user_stay():
 @pytest.fixture(scope="module")
 def cluster():
     os.environ.update(PRIORITY)
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)])
     ray.init(
         address="local",
         num_cpus=4,
