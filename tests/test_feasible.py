@@ -164,7 +164,7 @@ def test_no_posture_beats_the_search():
     item = found()
     robot = StaticRobot(item.stance.support_feet)
     best = np.array([*item.positions[[0, 1, 2, 6, 7, 8]], item.squeeze / (0.5 * robot.weight)])
-    postures = _Postures(robot, item.stance)
+    postures = _Postures(SPOT, item.stance)
     lower, upper = postures.bounds(0.3)
     rng = np.random.default_rng(1)
     spread = np.repeat([0.003, 0.03, 0.3], 20_000)[:, None]
@@ -253,7 +253,7 @@ def test_the_command_prints_and_writes_what_the_function_finds(tmp_path, capsys)
     ("words", "message"),
     [
         (["spot-handstnd"], "Did you mean 'spot-handstand'?"),
-        (["cartpole"], "Choose one of 'spot-handstand', 'spot-hindstand'."),
+        (["cartpole"], "Choose one of 'spot-handstand', 'spot-hindstand', 'spot-planar-handstand'."),
         (["--stiffness", "-3"], "stiffness: expected a positive number, got -3"),
         (["--stiffness"], "expected at least one number"),
         (["--out", "stance.txt"], "ends in .csv, got 'stance.txt'"),

@@ -29,6 +29,7 @@ from adc_wrappers.backends.spot_model.inertia import effective_inertia
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.spot.body import PLANAR, SPATIAL
+from adc_wrappers.envs.spot.terms import in_stance
 from adc_wrappers.testing import check_backend
 
 LEFT, RIGHT, SIDEWAYS = [1, 2, 7, 8], [4, 5, 10, 11], [0, 3, 6, 9]
@@ -360,3 +361,23 @@ def test_the_same_symmetric_state_has_the_same_reward_in_the_plane_and_in_space(
     assert set(terms["spot-handstand"]) == set(terms["spot-planar-handstand"])
     for term, value in terms["spot-handstand"].items():
         assert terms["spot-planar-handstand"][term] == pytest.approx(value, rel=0.01, abs=1e-6), term
+
+
+def test_a_step_in_a_handstand_leaves_the_ground_in_the_plane_and_counts() -> None:
+    """Both feet of a pair are one: without a foot on the ground the stance goes on, with a hind foot it does not."""
+    task = make_env("spot-planar-handstand", num_envs=1, randomize=False).unwrapped.task
+    links = list(task.backend.link_names)
+    state = task.backend.state()
+    found = {}
+    for name in ("", "f_foot", "h_foot", "f_lleg"):
+        forces = np.array([[50.0 if link == name else 0.0 for link in links]])
+        gravity = np.array([[1.0, 0.0, 0.0]])
+        there = state._replace(contact_forces=forces, projected_gravity=gravity)
+        support = [links.index("f_foot")]
+        found[name] = bool(in_stance(there, (1.0, 0.0, 0.0), support, PLANAR)[0])
+        level = there._replace(projected_gravity=np.array([[0.0, 0.0, -1.0]]))
+        assert not in_stance(level, (1.0, 0.0, 0.0), support, PLANAR)[0]
+    assert found == {"": True, "f_foot": True, "h_foot": False, "f_lleg": False}
+    assert not in_stance(state._replace(contact_forces=0.0 * forces, projected_gravity=gravity), (1.0, 0.0, 0.0), [3])[
+        0
+    ]

@@ -33,7 +33,7 @@ class Feasible:
     """Find the smallest action scale α with which joints of stiffness K can hold a stance on two feet."""
 
     task: tyro.conf.Positional[str] = "spot-handstand"
-    """spot-handstand or spot-hindstand."""
+    """spot-handstand, spot-hindstand or spot-planar-handstand."""
 
     stiffness: tuple[float, ...] = (40.0, 60.0)
     """K of every joint, N·m/rad; one answer for each."""
@@ -58,7 +58,7 @@ class Feasible:
 
     def run(self) -> int:
         """Search, and print what was found."""
-        from adc_wrappers.feasibility import find_stance, smallest_action_scale
+        from adc_wrappers.feasibility import find_robot, find_stance, smallest_action_scale
 
         stance = find_stance(self.task)
         if not self.stiffness:
@@ -75,6 +75,7 @@ class Feasible:
                 height=self.height,
                 friction=self.friction,
                 seed=self.seed,
+                robot=find_robot(self.task),
             )
             for value in progress
         ]
@@ -95,7 +96,7 @@ def _summary(task: str, found: list[StaticStance]) -> Table:
         table.add_row(
             f"{item.stiffness:g}",
             f"{item.action_scale:.3f}",
-            " ".join(name for name in item.limiting_joints if name[1] == "l"),
+            " ".join(name for name in item.limiting_joints if _shown(name)),
             f"{np.rad2deg(item.tilt):.1f}°",
             f"{item.height:.3f}",
             f"{item.clearance:.3f}",
@@ -104,14 +105,13 @@ def _summary(task: str, found: list[StaticStance]) -> Table:
 
 
 def _posture(item: StaticStance) -> Table:
-    from adc_wrappers.backends.spot_model import JOINT_NAMES
-
-    table = Table(title=f"Posture at K = {item.stiffness:g}; the right legs mirror the left", title_justify="left")
+    legs = "torques are those of one leg" if item.robot.planar else "the right legs mirror the left"
+    table = Table(title=f"Posture at K = {item.stiffness:g}; {legs}", title_justify="left")
     table.add_column("joint")
     for title in ("q (rad)", "τ (N·m)", "its limit", "q_d (rad)", "q_d − q_0"):
         table.add_column(title, justify="right")
-    for index, name in enumerate(JOINT_NAMES):
-        if name[1] == "l":
+    for index, name in enumerate(item.robot.joint_names):
+        if _shown(name):
             table.add_row(
                 name,
                 f"{item.positions[index]:.3f}",
@@ -121,6 +121,11 @@ def _posture(item: StaticStance) -> Table:
                 f"{item.offsets[index]:.3f}",
             )
     return table
+
+
+def _shown(joint: str) -> bool:
+    """Whether a joint is shown: those of right legs are the left ones' mirror images."""
+    return joint[1] != "r"
 
 
 def _print_presets(console: Console, found: list[StaticStance]) -> None:
@@ -142,15 +147,13 @@ def _print_presets(console: Console, found: list[StaticStance]) -> None:
 
 def _as_csv(task: str, found: list[StaticStance]) -> str:
     """One row per stiffness and joint."""
-    from adc_wrappers.backends.spot_model import JOINT_NAMES
-
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for item in found:
         whole = [item.action_scale, np.rad2deg(item.tilt), item.height, item.clearance, item.squeeze]
         joints = (item.positions, item.torques, item.torque_limits, item.commands, item.offsets)
-        for index, name in enumerate(JOINT_NAMES):
+        for index, name in enumerate(item.robot.joint_names):
             row = [f"{value:.6g}" for value in (*whole, *(column[index] for column in joints))]
             writer.writerow([task, f"{item.stiffness:g}", *row[: len(whole)], name, *row[len(whole) :]])
     return text.getvalue()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.spot_model import LEG_NAMES, NOMINAL_POSE
+from adc_wrappers.backends.spot_model import SPOT, RobotSpec
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.spot import Stance
+from adc_wrappers.envs.spot.body import SpotBody
 
 from .search import minimize
 from .stance import StaticStance, tilt
@@ -36,6 +37,7 @@ def smallest_action_scale(
     height: float = 0.0,
     friction: float = 0.3,
     seed: int = 0,
+    robot: RobotSpec = SPOT,
 ) -> StaticStance:
     """Find the smallest α with a static stance inside ``|a| ≤ 1``.
 
@@ -55,18 +57,18 @@ def smallest_action_scale(
         friction: Coefficient of friction, for the forces with which the feet may push against each other; by default
             the least of the tasks' randomization.
         seed: Seed of the search.
+        robot: The table: Spot's, or its planar robot's, whose legs are straight and whose feet cannot squeeze.
 
     Raises:
         CurriculumError: A number is off.
         InfeasibleStanceError: No posture keeps the constraints.
     """
     _check(stiffness, tolerance, clearance=clearance, height=height, friction=friction)
-    robot = StaticRobot(stance.support_feet)
     postures = _Postures(robot, stance)
 
     def evaluate(points: _Array) -> tuple[_Array, _Array]:
         joints, balance = postures.balance(points)
-        offsets = np.abs(joints + balance.torques / stiffness - np.array(NOMINAL_POSE))
+        offsets = np.abs(joints + balance.torques / stiffness - np.array(robot.nominal_pose))
         short = (
             tolerance - tilt(balance.down, stance),
             balance.clearance - clearance,
@@ -98,30 +100,36 @@ def smallest_action_scale(
         positions=joints[0],
         torques=balance.torques[0],
         torque_limits=balance.torque_limits[0],
+        robot=robot,
     )
 
 
 class _Postures:
-    """Mirrored postures by seven numbers: hx, hy, kn of the supporting legs, then of the others, then the squeeze."""
+    """Mirrored postures by a few numbers: the joints of a supporting leg, then of another, then the squeeze."""
 
-    def __init__(self, robot: StaticRobot, stance: Stance) -> None:
-        carries = [f"{leg}_foot" in stance.support_feet for leg in LEG_NAMES]
-        self._robot = robot
-        self._columns = np.array([(0 if carrying else 3) + part for carrying in carries for part in range(3)])
-        self._signs = np.array([-1.0 if leg[1] == "r" and part == 0 else 1.0 for leg in LEG_NAMES for part in range(3)])
-        left = [self._columns.tolist().index(column) for column in range(6)]
-        self._lower, self._upper = robot.lower[left], robot.upper[left]
+    def __init__(self, robot: RobotSpec, stance: Stance) -> None:
+        support = SpotBody(robot).own_feet(stance.support_feet)
+        self._robot = StaticRobot(support, robot)
+        self._planar = robot.planar
+        parts = len(robot.actuated) // len(robot.foot_names)
+        carries = [name in support for name in robot.foot_names]
+        self._columns = np.array([(0 if carrying else parts) + part for carrying in carries for part in range(parts)])
+        sideways = [name[1] == "r" and name.endswith("_hx") for name in robot.joint_names]
+        self._signs = np.where(sideways, -1.0, 1.0)
+        left = [self._columns.tolist().index(column) for column in range(2 * parts)]
+        self._lower, self._upper = self._robot.lower[left], self._robot.upper[left]
 
     def bounds(self, friction: float) -> tuple[_Array, _Array]:
         """Joint ranges, and the squeeze as a share of what a foot carries."""
-        return np.append(self._lower, -friction), np.append(self._upper, friction)
+        most = 0.0 if self._planar else friction
+        return np.append(self._lower, -most), np.append(self._upper, most)
 
     def squeeze(self, points: _Array) -> _Array:
         """Return the force that pushes the supporting feet towards each other, N."""
         return np.asarray(0.5 * self._robot.weight * points[..., -1])
 
     def balance(self, points: _Array) -> tuple[_Array, Balance]:
-        """Return the angles of all joints, ``(n, 12)``, and the balance of each posture."""
+        """Return the angles of all joints, ``(n, joints)``, and the balance of each posture."""
         joints = points[:, self._columns] * self._signs
         return joints, self._robot.balance(joints, self.squeeze(points))
 

@@ -7,21 +7,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE
+from adc_wrappers.backends.spot_model import PLANAR_SPOT, SPOT, RobotSpec
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
 from adc_wrappers.envs.spot import HANDSTAND, HINDSTAND, Stance
 
-__all__ = ["STANCES", "StaticStance", "find_stance", "tilt"]
+__all__ = ["STANCES", "StaticStance", "find_robot", "find_stance", "tilt"]
 
-STANCES: dict[str, Stance] = {"spot-handstand": HANDSTAND, "spot-hindstand": HINDSTAND}
+STANCES: dict[str, Stance] = {
+    "spot-handstand": HANDSTAND,
+    "spot-hindstand": HINDSTAND,
+    "spot-planar-handstand": HANDSTAND,
+}
 """Stances by the names of their tasks."""
+
+_ROBOTS = {"spot-planar-handstand": PLANAR_SPOT}
+"""Tables of the tasks whose robot is not Spot as it is."""
 
 _LIMITING = 0.99  # share of the scale above which a joint is said to limit
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StaticStance:
-    """The posture that needs the least action scale, and what holds it; joint arrays in the order of `JOINT_NAMES`."""
+    """The posture that needs the least action scale, and what holds it; joint arrays in the order of the robot's."""
 
     stance: Stance
     """Which feet carry, and which way is down."""
@@ -50,6 +57,9 @@ class StaticStance:
     torque_limits: NDArray[np.float64]
     """Largest torque at these angles, N·m."""
 
+    robot: RobotSpec = SPOT
+    """The robot's table. A planar robot's joints are those of one leg of a pair."""
+
     @property
     def commands(self) -> NDArray[np.float64]:
         """The targets that hold the posture, ``q_d = q + τ/K``, rad."""
@@ -58,7 +68,7 @@ class StaticStance:
     @property
     def offsets(self) -> NDArray[np.float64]:
         """``q_d − q_0``, rad: α times the action that holds the posture."""
-        return np.asarray(self.commands - np.array(NOMINAL_POSE))
+        return np.asarray(self.commands - np.array(self.robot.nominal_pose))
 
     @property
     def action_scale(self) -> float:
@@ -69,7 +79,7 @@ class StaticStance:
     def limiting_joints(self) -> tuple[str, ...]:
         """Joints that use the whole scale, within a hundredth of it."""
         used = np.abs(self.offsets) >= _LIMITING * self.action_scale
-        return tuple(name for name, whole in zip(JOINT_NAMES, used, strict=True) if whole)
+        return tuple(name for name, whole in zip(self.robot.joint_names, used, strict=True) if whole)
 
     @property
     def tilt(self) -> float:
@@ -88,6 +98,11 @@ def find_stance(task: str) -> Stance:
     if task not in STANCES:
         raise CurriculumError(f"the task {task!r} is no stance on two feet. {did_you_mean(task, STANCES)}")
     return STANCES[task]
+
+
+def find_robot(task: str) -> RobotSpec:
+    """Return the table of a task's robot by the task's name."""
+    return _ROBOTS.get(task, SPOT)
 
 
 def tilt(down: NDArray[np.float64], stance: Stance) -> NDArray[np.float64]:

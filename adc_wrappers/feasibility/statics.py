@@ -30,7 +30,7 @@ class Balance(NamedTuple):
     """Direction of gravity in the body frame that puts the centre of mass over the feet, ``(n, 3)``."""
 
     torques: _Array
-    """What the joints must hold, N·m, ``(n, joints)``."""
+    """What the joints of one leg must hold, N·m, ``(n, joints)``."""
 
     torque_limits: _Array
     """What they can hold at their angles, N·m, ``(n, joints)``."""
@@ -52,7 +52,7 @@ class StaticRobot:
     """Spot on some of its feet.
 
     Args:
-        support_feet: The links that stand on the ground, in pairs, the left one first.
+        support_feet: The links that stand on the ground, in pairs, the left one first; one of a planar robot.
         robot: The table.
     """
 
@@ -67,6 +67,7 @@ class StaticRobot:
         names = [link.name for link in robot.links]
         self._index = {name: i for i, name in enumerate(names)}
         self._feet = [self._index[foot] for foot in support_feet]
+        self._legs = np.array([float(joint.legs) for joint in robot.actuated])
         self._mass = np.array([link.mass for link in robot.links])
         self._com = np.array([link.com for link in robot.links])
         self._pivots = [self._index[joint.child] for joint in robot.actuated]
@@ -85,7 +86,7 @@ class StaticRobot:
 
         Two feet that touch the ground in a point each carry the robot only if its centre of mass is above the line
         between them, which leaves one angle of the body. Each foot then carries half the weight; what friction leaves
-        open is a pair of forces along that line.
+        open is a pair of forces along that line. In the plane both feet are one, and nothing is left open.
 
         Args:
             joints: Angles that mirror left and right, rad, ``(n, joints)``.
@@ -100,8 +101,9 @@ class StaticRobot:
         down = lean / np.linalg.norm(lean, axis=1, keepdims=True)
         contacts = feet + FOOT_RADIUS * down
         push = np.zeros_like(contacts)
-        push[0, :, 1], push[1, :, 1] = -squeeze, squeeze
-        push -= 0.5 * self.weight * down
+        if len(self._feet) == 2:  # a planar robot's one foot has nothing to push against
+            push[0, :, 1], push[1, :, 1] = -squeeze, squeeze
+        push -= self.weight / len(self._feet) * down
         ground = _dot(contacts[0], down)
         return Balance(
             down,
@@ -114,7 +116,7 @@ class StaticRobot:
         )
 
     def standing_torques(self, joints: _Array, press: tuple[float, float] = (0.6, 0.3)) -> _Array:
-        """Return what the joints must hold if the body is level on four feet that press outwards.
+        """Return what the joints of a leg must hold if the body is level on all its feet and they press outwards.
 
         The centre of mass divides the weight between the front and the hind feet; what friction leaves open is how much
         the feet press against each other. Pressing outwards steadies soft joints: with K = 40 a Spot that only carries
@@ -134,10 +136,12 @@ class StaticRobot:
         share = (centre[:, 0] - hind[:, 0]) / span
         forward = press[0] * self.weight * np.minimum(share, 1.0 - share)
         share = share + forward * (hind[:, 2] - front[:, 2]) / (self.weight * span)  # if one pair is lower, it tips
-        load = 0.5 * self.weight * np.stack((share, share, 1.0 - share, 1.0 - share))
+        pair = len(feet) // 2  # feet of a pair: two, or the one of a planar robot
+        load = self.weight / pair * np.stack((share,) * pair + (1.0 - share,) * pair)
         push = np.zeros_like(feet)
-        push[:, :, 0] = -0.5 * forward * np.array([1.0, 1.0, -1.0, -1.0])[:, None]
-        push[:, :, 1] = -press[1] * load * np.array([1.0, -1.0, 1.0, -1.0])[:, None]
+        push[:, :, 0] = -forward / pair * np.repeat([1.0, -1.0], pair)[:, None]
+        if pair == 2:
+            push[:, :, 1] = -press[1] * load * np.array([1.0, -1.0, 1.0, -1.0])[:, None]
         push[:, :, 2] = load
         down = np.tile([0.0, 0.0, -1.0], (len(joints), 1))
         return self._torques(rotation, origin, centres, down, feet + FOOT_RADIUS * down, push)
@@ -168,7 +172,7 @@ class StaticRobot:
         carried_moment = np.einsum("jl,lni->jni", self._carried, moment)
         moment_at_joint = carried_moment - np.cross(origin[self._pivots], carried_force)
         axes = (rotation[self._pivots] @ self._axes[:, None, :, None])[..., 0]  # a joint does not turn its own axis
-        return np.asarray(-np.einsum("jni,jni->nj", axes, moment_at_joint))
+        return np.asarray(-np.einsum("jni,jni->nj", axes, moment_at_joint) / self._legs)
 
     def _torque_limits(self, joints: _Array) -> _Array:
         limits = np.tile(self._effort, (len(joints), 1))

@@ -97,6 +97,7 @@ def draw_narrowness(task: str, found: Sequence[Narrowness], path: Path, kernel: 
     stiffness = np.array([item.stiffness for item in found])
     lower, upper = np.array([item.lower for item in found]), np.array([item.upper for item in found])
     ends = np.array([item.interval for item in found])
+    ends = np.stack((np.minimum(ends[:, 0], lower), np.maximum(ends[:, 1], upper)), axis=1)  # equal but for rounding
     right.fill_between(stiffness, lower, upper, color="#4b86b8", alpha=0.25, label="not decided")
     right.errorbar(
         stiffness, lower, [lower - ends[:, 0], 0 * lower], fmt="o-", color="#153e66", capsize=2, label="saved"

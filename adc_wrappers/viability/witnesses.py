@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.spot_model import FOOT_NAMES
 from adc_wrappers.envs.cart import CartTask
 from adc_wrappers.envs.spot import SpotStandTask
 from adc_wrappers.envs.task import Task
@@ -73,7 +72,8 @@ def _feedback(gain: NDArray[np.float64]) -> Policy:
 
 
 def _standing(task: SpotStandTask) -> Policy:
-    torques = StaticRobot(FOOT_NAMES).standing_torques(task.backend.nominal_pose[np.newaxis])[0]
+    robot = task.body.robot
+    torques = StaticRobot(robot.foot_names, robot).standing_torques(task.backend.nominal_pose[np.newaxis])[0]
 
     def policy(observation: NDArray[np.float32]) -> NDArray[np.float32]:
         stiffness = np.asarray(task.backend.gains().stiffness)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.spot_model import FOOT_NAMES
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
 from adc_wrappers.envs.spot import SpotStandTask
 from adc_wrappers.feasibility.statics import StaticRobot
@@ -46,7 +45,8 @@ def make_action(name: str | None, task: Any, seed: int = 0) -> Policy:
         raise CurriculumError(f"unknown action {chosen!r}. {did_you_mean(chosen, ACTIONS)}")
     if not stands:
         raise CurriculumError(f"{type(task).__name__} has no standing action. Choose zero or random.")
-    torques = StaticRobot(FOOT_NAMES).standing_torques(task.backend.nominal_pose[np.newaxis])
+    robot = task.body.robot
+    torques = StaticRobot(robot.foot_names, robot).standing_torques(task.backend.nominal_pose[np.newaxis])
     return lambda _: np.asarray(torques / task.backend.gains().stiffness / task.action_scale, dtype=np.float32)
 
 

@@ -87,7 +87,7 @@ def _fall(step: _Step) -> Any:
 
 
 def _stance(step: _Step) -> Any:
-    return _as_number(in_stance(step.state, step.gravity, step.support), step.action)
+    return _as_number(in_stance(step.state, step.gravity, step.support, step.body), step.action)
 
 
 def _support_feet_in_air(step: _Step) -> Any:

@@ -48,7 +48,7 @@ class SpotStandTask(Task):
 
     def __init__(self, backend: RobotBackend, settings: SpotSettings, stance: Stance, body: SpotBody = SPATIAL) -> None:
         preset = settings.preset_values()
-        self._body = body
+        self.body = body
         self.backend: RobotBackend = backend
         self.settings = settings
         self.stance = stance
@@ -120,7 +120,7 @@ class SpotStandTask(Task):
 
     def observe(self) -> NDArray[np.float32]:
         """Return what the policy of every env sees."""
-        values = observation(self.backend.state(), self.backend.nominal_pose, self._action, self._body)
+        values = observation(self.backend.state(), self.backend.nominal_pose, self._action, self.body)
         return np.asarray(values, dtype=np.float32)
 
     def reward_terms(self) -> dict[str, NDArray[np.float64]]:
@@ -139,7 +139,7 @@ class SpotStandTask(Task):
             feet=self._feet,
             angular_axes=self._angular_axes,
             policy_step=self.policy_step,
-            body=self._body,
+            body=self.body,
         )
         if self.training and self._fall_cost.eases:
             self._fall_cost.note(self.holds())
@@ -153,7 +153,7 @@ class SpotStandTask(Task):
 
     def holds(self) -> NDArray[np.bool_]:
         """Return which robots are in the stance now."""
-        return np.asarray(in_stance(self.backend.state(), self.stance.gravity, self._support))
+        return np.asarray(in_stance(self.backend.state(), self.stance.gravity, self._support, self.body))
 
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return the randomized parameters of every env."""
@@ -165,7 +165,7 @@ class SpotStandTask(Task):
 
     def episode_monitor(self) -> StandMonitor:
         """Return what tells falls forward, back and sideways, and stances never reached or lost, apart."""
-        return StandMonitor(self.backend, self.stance, self.holds, self._body)
+        return StandMonitor(self.backend, self.stance, self.holds, self.body)
 
     def poses(self) -> NDArray[np.float64]:
         """Return base pose and joint positions of every robot."""
@@ -235,7 +235,7 @@ class SpotStandTask(Task):
             action_limit=float(self.action_limit),
             policy_step=float(self.policy_step),
             physics_step=float(self.backend.physics_step),
-            observation=observation_layout(joints, self._body),
+            observation=observation_layout(joints, self.body),
         )
 
 

@@ -92,6 +92,14 @@ def only_contact(state: RobotState, links: Sequence[int]) -> Any:
     return (inside > 0) & (xp.sum(touching, axis=-1, dtype=xp.int64) == inside)
 
 
-def in_stance(state: RobotState, gravity: Sequence[float], support: Sequence[int]) -> Any:
-    """Whether a robot is within 20° of the wanted orientation with nothing but the supporting feet on the ground."""
-    return (tilt(state, gravity) < STANCE_TILT) & only_contact(state, support)
+def in_stance(state: RobotState, gravity: Sequence[float], support: Sequence[int], body: SpotBody = SPATIAL) -> Any:
+    """Whether a robot is within 20° of the wanted orientation with nothing but the supporting feet on the ground.
+
+    At least one of them must touch it. Not so in the plane, where both feet of a pair are one: a robot that takes a
+    step there has none on the ground, where in space it keeps the other.
+    """
+    upright = tilt(state, gravity) < STANCE_TILT
+    if not body.robot.planar:
+        return upright & only_contact(state, support)
+    others = [link for link in range(state.contact_forces.shape[-1]) if link not in support]
+    return upright & ~any_contact(state, others)
