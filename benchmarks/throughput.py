@@ -4,7 +4,8 @@ Every variant plays the same windows: all robots are put on the ground, then fol
 half a second (25 policy steps of ten physics steps). Variants take turns in one process; the table has medians over
 rounds and, for each, the share of the bare engine in the same rounds. All MuJoCo variants step the model that this
 library compiles, with the same gains; this library adds contact sensors to it, the others do without. A batch of
-processes is as fast as its number of envs suits the machine, so AsyncVectorEnv is given several.
+processes is as fast as its number of envs suits the machine, so AsyncVectorEnv is given several. The planar env takes
+turns with the env in space, with the same physics step and, of the same targets, those of the left hips and knees.
 
     python benchmarks/throughput.py            # print
     python benchmarks/throughput.py --write    # and write benchmarks/throughput.md
@@ -75,10 +76,10 @@ class Variant(Protocol):
 class Stepped:
     """Anything with ``reset``, ``step`` and ``close`` over a batch."""
 
-    def __init__(self, env: Any, num_envs: int) -> None:
+    def __init__(self, env: Any, num_envs: int, joints: Sequence[int] = range(12)) -> None:
         self.num_envs = num_envs
         self.env = env
-        self.actions = actions(num_envs)
+        self.actions = np.ascontiguousarray(actions(num_envs)[..., list(joints)])
 
     def prepare(self) -> None:
         """Reset."""
@@ -97,6 +98,13 @@ class Stepped:
 def our_env(backend: str, num_envs: int) -> Stepped:
     """The batched env of this library: observation, reward, termination, randomization and resets included."""
     return Stepped(make_env("spot-handstand", backend=backend, num_envs=num_envs), num_envs)
+
+
+def planar_env(num_envs: int) -> Stepped:
+    """The same task in Spot's plane of symmetry, with the same physics step."""
+    return Stepped(
+        make_env("spot-planar-handstand", backend="mujoco", num_envs=num_envs), num_envs, joints=(1, 2, 7, 8)
+    )
 
 
 def engine_spec() -> Any:
@@ -273,11 +281,16 @@ def memory_per_env(backend: str, few: int, many: int) -> float:
     return (used(many) - used(few)) / (many - few)
 
 
+def median_ratio(result: dict[str, list[float]], name: str, base: str) -> float:
+    """How many times as fast one variant is as another, in the median round."""
+    return statistics.median(a / b for a, b in zip(result[name], result[base], strict=True))
+
+
 def rows(engine: str, result: dict[str, list[float]], base: str) -> list[str]:
     """Format a group of variants."""
     lines = []
     for name, values in result.items():
-        share = statistics.median(a / b for a, b in zip(values, result[base], strict=True))
+        share = median_ratio(result, name, base)
         lines.append(f"| {engine} | {name} | {statistics.median(values):,.0f} | {share:.2f} |")
     return lines
 
@@ -288,11 +301,12 @@ def measure(rounds: int, num_envs: int, processes: int, async_processes: Sequenc
         path, spec = Path(folder) / "spot.xml", engine_spec()
         spec.compile()
         path.write_text(spec.to_xml())
-        ours = f"this library, {num_envs} envs"
+        ours, planar = f"this library, {num_envs} envs", f"this library, in the plane, {num_envs} envs"
         rivals = {f"AsyncVectorEnv of MujocoEnv, {n} envs": gymnasium_async(n, str(path)) for n in async_processes}
         group: dict[str, Variant] = {
             f"bare mj_step, {num_envs} robots, {CORES} threads": BareMujoco(num_envs),
             ours: our_env("mujoco", num_envs),
+            planar: planar_env(num_envs),
             **rivals,
             f"SubprocVecEnv of MujocoEnv, {processes} envs": sb3_subproc(processes, str(path)),
         }
@@ -301,8 +315,11 @@ def measure(rounds: int, num_envs: int, processes: int, async_processes: Sequenc
         for variant in group.values():
             variant.close()
     best = max(rivals, key=lambda name: statistics.median(result[name]))
-    ratio = statistics.median(a / b for a, b in zip(result[ours], result[best], strict=True))
+    ratio = median_ratio(result, ours, best)
     summary = f"{ours[0].upper()}{ours[1:]}, in MuJoCo: {ratio:.2f} times the fastest AsyncVectorEnv ({best})."
+    summary += (
+        f" In the plane it makes {median_ratio(result, planar, ours):.2f} times the policy steps of that in space."
+    )
     bullet: dict[str, Variant] = {
         "bare stepSimulation, 1 robot": BareBullet(),
         "this library, 1 env": our_env("pybullet", 1),
