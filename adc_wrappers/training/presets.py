@@ -108,7 +108,7 @@ PLANAR_HANDSTAND = Recipe(
         n_steps=32,
         batch_size=2048,
         n_epochs=5,
-        target_kl=0.02,
+        target_kl=0.03,
         initial_std=0.35,
         hidden=(128, 64),
         reward_scale=0.2,
@@ -119,7 +119,7 @@ PLANAR_HANDSTAND = Recipe(
     curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.4},
     checkpoint_every=50,
 )
-"""The handstand in the plane of symmetry: some minutes of one core."""
+"""The handstand in the plane of symmetry, see ``docs/recipes/planar_handstand.md``: some minutes of one core."""
 
 CARTPOLE_NARROW = Recipe(
     trainer="sb3",
