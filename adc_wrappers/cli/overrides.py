@@ -120,6 +120,9 @@ class PpoOptions:
     mirrored: bool | None = None
     """Use the task's left-right symmetry."""
 
+    equivariant: bool | None = None
+    """Make mirrored networks of layers that are symmetric themselves."""
+
     scale_observations: bool | None = None
     """Multiply observations by the task's fixed scales."""
 

@@ -32,6 +32,8 @@ def runner_config(ppo: PpoConfig, env: RslRlVecEnv | None = None) -> dict[str, A
     """
     task = getattr(env.unwrapped, "task", None) if env is not None else None
     mirror = _mirror(task) if ppo.mirrored else None
+    if ppo.equivariant and mirror is None:
+        raise CurriculumError("ppo.equivariant needs ppo.mirrored: it says how the mirrored networks are made.")
     scale = _scale(task) if ppo.scale_observations else None
     actor = _model(ppo, scale, mirror, actor=True)
     actor["output_gain"] = ppo.output_gain
@@ -43,7 +45,7 @@ def runner_config(ppo: PpoConfig, env: RslRlVecEnv | None = None) -> dict[str, A
         "actor": actor,
         "critic": _model(ppo, scale, mirror, actor=False),
         "algorithm": {
-            "class_name": "PPO",
+            "class_name": "adc_wrappers.rsl_rl.ppo:CpuPPO",
             "num_learning_epochs": ppo.n_epochs,
             "num_mini_batches": max(1, round(ppo.iteration_steps / ppo.batch_size)),
             "gamma": ppo.gamma,
@@ -77,6 +79,7 @@ def _model(ppo: PpoConfig, scale: list[float] | None, mirror: Mirror | None, *, 
             "sign": list(mirror.observation_sign),
             "output_sign": signs,
         }
+        model["equivariant"] = ppo.equivariant
     return model
 
 

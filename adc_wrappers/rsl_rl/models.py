@@ -9,6 +9,9 @@ from rsl_rl.models import MLPModel
 from rsl_rl.modules import GaussianDistribution
 from torch import nn
 
+from .elu import QuickElu, plain_elu
+from .equivariant import EquivariantMLP
+
 __all__ = ["MirrorGaussian", "TaskMLP", "TaskModel"]
 
 
@@ -48,11 +51,18 @@ class TaskMLP(nn.Module):
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
         """Return the outputs for a batch."""
+        return self.outputs(self.inputs(observation), observation.shape[0])
+
+    def inputs(self, observation: torch.Tensor) -> torch.Tensor:
+        """Return what the inner network sees: scaled observations, followed by their mirror images."""
         scaled = observation * self.scale
+        return torch.cat((scaled, scaled[:, self.index] * self.sign)) if self.mirrored else scaled
+
+    def outputs(self, inputs: torch.Tensor, count: int) -> torch.Tensor:
+        """Return the outputs of ``count`` observations from what the inner network sees of them."""
+        both: torch.Tensor = self.mlp(inputs)
         if not self.mirrored:
-            return self.mlp(scaled)  # type: ignore[no-any-return]
-        both: torch.Tensor = self.mlp(torch.cat((scaled, scaled[:, self.index] * self.sign)))
-        count = observation.shape[0]
+            return both
         straight, mirrored = both[:count], both[count:]  # torch.chunk would fix the batch size of an ONNX export
         return 0.5 * (straight + self.output_sign * mirrored)
 
@@ -64,6 +74,8 @@ class TaskModel(MLPModel):
         *args: As of ``MLPModel``.
         observation_scale: Factor on each observation.
         mirror: ``{"index": …, "sign": …, "output_sign": …}``, see :class:`TaskMLP`.
+        equivariant: Use layers that are symmetric themselves, see :class:`.equivariant.EquivariantMLP`, instead of
+            averaging; needs ``mirror``.
         output_gain: Factor on the initial weights and biases of the last layer.
         **settings: As of ``MLPModel``.
     """
@@ -73,15 +85,42 @@ class TaskModel(MLPModel):
         *args: Any,
         observation_scale: Sequence[float] | None = None,
         mirror: dict[str, Sequence[float]] | None = None,
+        equivariant: bool = False,
         output_gain: float = 1.0,
         **settings: Any,
     ) -> None:
         super().__init__(*args, **settings)
+        if equivariant:
+            if mirror is None:
+                raise ValueError("equivariant: expected a mirror.")
+            hidden = settings["hidden_dims"]
+            net = EquivariantMLP(mirror["index"], mirror["sign"], hidden, mirror["output_sign"], observation_scale)  # type: ignore[arg-type]
+            net.scale_last_layer(output_gain)
+            self.mlp: Any = net
+            return
+        for index, layer in enumerate(self.mlp):
+            if type(layer) is nn.ELU:
+                self.mlp[index] = QuickElu()
         last = [layer for layer in self.mlp if isinstance(layer, nn.Linear)][-1]
         with torch.no_grad():
             last.weight.mul_(output_gain)
             last.bias.mul_(output_gain)
-        self.mlp: Any = TaskMLP(self.mlp, observation_scale, **(mirror or {}))  # type: ignore[arg-type]
+        self.mlp = TaskMLP(self.mlp, observation_scale, **(mirror or {}))  # type: ignore[arg-type]
+
+    def as_jit(self) -> nn.Module:
+        """Return a copy for TorchScript."""
+        return _plain(super().as_jit())
+
+    def as_onnx(self, verbose: bool) -> nn.Module:
+        """Return a copy for ONNX."""
+        return _plain(super().as_onnx(verbose))
+
+
+def _plain(exported: nn.Module) -> nn.Module:
+    """Give an exported copy layers that every runtime knows."""
+    if isinstance(exported.mlp, EquivariantMLP):
+        exported.mlp = exported.mlp.dense()
+    return plain_elu(exported)
 
 
 class MirrorGaussian(GaussianDistribution):

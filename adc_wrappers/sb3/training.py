@@ -34,6 +34,7 @@ from .vector_adapter import VectorEnvAdapter
 __all__ = ["load_module", "train"]
 
 _RSL_RL_ONLY = (
+    "equivariant",
     "final_entropy_coef",
     "final_target_kl",
     "min_std",

@@ -86,6 +86,10 @@ class PpoConfig:
     """Use the task's left-right symmetry: what the policy does in a mirrored state is the mirrored action, exactly, and
     exploration has symmetric and antisymmetric parts of their own. RSL-RL only."""
 
+    equivariant: bool = False
+    """Make mirrored networks of layers that are symmetric themselves, half of ``hidden`` even and half odd, instead of
+    averaging over an observation and its mirror image: one pass instead of two. RSL-RL only."""
+
     scale_observations: bool = False
     """Multiply observations by the task's fixed scales before the networks see them. RSL-RL only."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from adc_wrappers.core.cores import available_cores
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 
 try:
@@ -38,10 +38,3 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         before.set()
-
-
-def available_cores() -> int:
-    """Return the number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
