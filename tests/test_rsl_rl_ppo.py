@@ -156,6 +156,31 @@ def test_an_equivariant_network_is_symmetric_to_the_last_bit_and_exports_as_a_pl
         assert torch.allclose(net.dense()(observation), net(observation), atol=1e-6)
 
 
+@pytest.mark.parametrize("outputs", [[1.0, 1.0, -1.0], [1.0], [-1.0, -1.0]])
+@pytest.mark.parametrize("hidden", [(), (6,), (6, 4, 8)])
+def test_the_gradients_of_an_equivariant_network_are_those_of_finite_differences(outputs, hidden):
+    torch.manual_seed(0)
+    net = EquivariantMLP((1, 0, 2, 3), (1.0, 1.0, -1.0, 1.0), hidden, outputs).double()
+    inputs = net.inputs(torch.randn(5, 4, dtype=torch.float64))
+    parameters = list(net.parameters())
+
+    def loss(*values):
+        with torch.no_grad():
+            for parameter, value in zip(parameters, values, strict=True):
+                parameter.copy_(value)
+        return net.outputs(inputs, 5).square().sum()
+
+    start = [parameter.detach().clone() for parameter in parameters]
+    loss(*start).backward()
+    for number, parameter in enumerate(parameters):
+        for place in range(parameter.numel()):
+            moved = [[value.clone() for value in start] for _ in range(2)]
+            for values, step in zip(moved, (1e-6, -1e-6), strict=True):
+                values[number].view(-1)[place] += step
+            slope = (loss(*moved[0]) - loss(*moved[1])).item() / 2e-6
+            assert parameter.grad.view(-1)[place].item() == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
 def test_an_exported_equivariant_policy_is_the_trained_one():
     made = runner(EQUIVARIANT)
     made.learn(1)

@@ -7,24 +7,31 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["QuickElu", "plain_elu"]
+__all__ = ["QuickElu", "elu", "elu_gradient", "plain_elu"]
+
+
+def elu(values: torch.Tensor) -> torch.Tensor:
+    """Return ``max(x, min(exp(x), 1) − 1)``."""
+    result = values.exp().clamp_(max=1.0).sub_(1.0)
+    return torch.maximum(values, result, out=result)
+
+
+def elu_gradient(gradient: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of the ELU's argument from that of its result, and from the result."""
+    found: torch.Tensor = torch.ops.aten.elu_backward(gradient, 1.0, 1.0, 1.0, True, result)
+    return found
 
 
 class _Elu(torch.autograd.Function):
-    """``max(x, min(exp(x), 1) − 1)``, with torch's own derivative from the result."""
-
     @staticmethod
     def forward(context: Any, values: torch.Tensor) -> torch.Tensor:
-        result = values.exp().clamp_(max=1.0).sub_(1.0)
-        torch.maximum(values, result, out=result)
+        result = elu(values)
         context.save_for_backward(result)
         return result
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> torch.Tensor:
-        (result,) = context.saved_tensors
-        gradient: torch.Tensor = torch.ops.aten.elu_backward(gradients[0], 1.0, 1.0, 1.0, True, result)
-        return gradient
+        return elu_gradient(gradients[0], context.saved_tensors[0])
 
 
 class QuickElu(nn.Module):

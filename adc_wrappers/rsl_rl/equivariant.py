@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .elu import QuickElu
+from .elu import elu, elu_gradient
 
 __all__ = ["EquivariantMLP"]
 
@@ -74,7 +74,6 @@ class EquivariantMLP(nn.Module):
         pairs = list(pairwise(sizes))
         self.even: Any = nn.ModuleList(nn.Linear(before[0], after[0]) for before, after in pairs if after[0])
         self.odd: Any = nn.ModuleList(nn.Linear(before[1], after[1], bias=False) for before, after in pairs if after[1])
-        self.activation = QuickElu()
         with torch.no_grad():
             for number, (before, _) in enumerate(pairs):
                 # as torch begins a whole layer; sums and differences of a pair are larger than its units by √2
@@ -102,14 +101,10 @@ class EquivariantMLP(nn.Module):
 
     def outputs(self, inputs: torch.Tensor, count: int) -> torch.Tensor:
         """Return the outputs of ``count`` observations from their even and odd parts."""
-        split = len(self.even_rows)
-        even, odd = inputs[:, :split], inputs[:, split:]
-        for number in range(self._last):
-            even, odd = self.even[number](even), self.odd[number](odd)
-            one, other = self.activation(even + odd), self.activation(even - odd)
-            even, odd = one + other, one - other
-        halves = ((self.even, even), (self.odd, odd))
-        return torch.cat([layers[self._last](part) for layers, part in halves if len(layers) > self._last], dim=1)
+        weights = [layer.weight for half in (self.even, self.odd) for layer in half]
+        biases = [layer.bias for layer in self.even]
+        outputs: torch.Tensor = _Pass.apply(inputs, len(self.even_rows), self._last, len(biases), *weights, *biases)  # type: ignore[no-untyped-call]
+        return outputs
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
         """Return the outputs for a batch."""
@@ -136,6 +131,76 @@ class EquivariantMLP(nn.Module):
             weights.append(torch.cat((weight, -weight), dim=1))
             biases.append(weight.new_zeros(len(weight)))
         return nn.Sequential(*layers, _linear(torch.cat(weights), torch.cat(biases)))
+
+
+class _Pass(torch.autograd.Function):
+    """All layers forward and back, without a graph of the small steps between them.
+
+    Inputs are constants: they get no gradient.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any, inputs: torch.Tensor, split: int, last: int, evens: int, *parameters: torch.Tensor
+    ) -> torch.Tensor:
+        biases = parameters[len(parameters) - evens :]
+        even_weights, odd_weights = parameters[:evens], parameters[evens : len(parameters) - evens]
+        even, odd = inputs[:, :split], inputs[:, split:]
+        kept = [even, odd]
+        for number in range(last):
+            even = torch.addmm(biases[number], even, even_weights[number].t())
+            odd = torch.mm(odd, odd_weights[number].t())
+            pairs = even.new_empty((2, *even.shape))
+            torch.add(even, odd, out=pairs[0])
+            torch.sub(even, odd, out=pairs[1])
+            pairs = elu(pairs)
+            torch.add(pairs[0], pairs[1], out=even)
+            torch.sub(pairs[0], pairs[1], out=odd)
+            kept += [pairs, even, odd]
+        parts = [torch.addmm(biases[last], even, even_weights[last].t())] if evens > last else []
+        parts += [torch.mm(odd, odd_weights[last].t())] if len(odd_weights) > last else []
+        context.save_for_backward(*kept, *parameters)
+        context.sizes = last, evens, parts[0].shape[1] if evens > last else 0
+        return torch.cat(parts, dim=1)
+
+    @staticmethod
+    def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        last, evens, split = context.sizes
+        kept, parameters = context.saved_tensors[: 2 + 3 * last], context.saved_tensors[2 + 3 * last :]
+        weights = parameters[:evens], parameters[evens : len(parameters) - evens]
+        (gradient,) = gradients
+        halves: list[torch.Tensor | None] = [gradient[:, :split] if evens > last else None]
+        halves.append(gradient[:, split:] if len(weights[1]) > last else None)
+        found: list[list[torch.Tensor]] = [[], []]
+        found_biases: list[torch.Tensor] = []
+        for number in range(last, -1, -1):
+            before = kept[3 * number : 3 * number + 2]
+            below: list[torch.Tensor | None] = [None, None]
+            for half, part in enumerate(halves):
+                if part is not None:
+                    found[half].insert(0, part.t() @ before[half])
+                    below[half] = part @ weights[half][number] if number else None
+            if halves[0] is not None:
+                found_biases.insert(0, halves[0].sum(0))
+            if number:
+                halves = list(_through_pairs(below, kept[3 * number - 1]))
+        return (None, None, None, None, *found[0], *found[1], *found_biases)
+
+
+def _through_pairs(below: Sequence[torch.Tensor | None], pairs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Take the gradients of sums and differences of a layer's pairs to those of its even and odd parts."""
+    even, odd = below
+    both = torch.empty_like(pairs)
+    if even is not None and odd is not None:
+        torch.add(even, odd, out=both[0])
+        torch.sub(even, odd, out=both[1])
+    elif even is not None:  # the last layer has no use for the odd part
+        both.copy_(even)
+    elif odd is not None:
+        both[0].copy_(odd)
+        torch.neg(odd, out=both[1])
+    both = elu_gradient(both, pairs)
+    return both[0] + both[1], both[0] - both[1]
 
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor) -> nn.Linear:

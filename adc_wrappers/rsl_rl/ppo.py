@@ -199,13 +199,22 @@ class CpuPPO(PPO):
         mean, log_std = model.outputs(minibatch.policy_inputs, len(minibatch.means)), self._log_std()
         if self.desired_kl is not None and self.schedule == "adaptive":
             self._follow_divergence(minibatch, mean.detach(), log_std.detach())
-        ratio = torch.exp(_log_probs(minibatch.coordinates, mean, log_std) - minibatch.log_probs)
-        gain = minibatch.advantages * ratio
-        clipped = minibatch.advantages * ratio.clamp(1.0 - self.clip_param, 1.0 + self.clip_param)
-        surrogate = -torch.min(gain, clipped).mean()
-        entropy = log_std.sum() + len(log_std) * (0.5 + _HALF_LOG_TAU)
-        _leave_gradients(surrogate - self.entropy_coef * entropy, self._policy_parameters, self.max_grad_norm)
-        return float(surrogate.detach()), float(entropy.detach())
+        # The surrogate's gradient by hand: autograd's graph of these small steps takes a third of the pass.
+        with torch.no_grad():
+            slope = torch.exp(-log_std)
+            deviation = (minibatch.coordinates - mean) * slope
+            squares = deviation.square()
+            log_probs = -0.5 * squares.sum(-1) - (log_std.sum() + len(log_std) * _HALF_LOG_TAU)
+            ratio = torch.exp(log_probs - minibatch.log_probs)
+            gain = minibatch.advantages * ratio
+            clipped = minibatch.advantages * ratio.clamp(1.0 - self.clip_param, 1.0 + self.clip_param)
+            surrogate = -torch.min(gain, clipped).mean()
+            pull = (torch.where(gain <= clipped, gain, 0.0) / -len(gain)).unsqueeze(-1)
+            mean_gradient = pull * deviation.mul_(slope)
+            std_gradient = (pull * squares.sub_(1.0)).sum(0) - self.entropy_coef
+            entropy = log_std.sum() + len(log_std) * (0.5 + _HALF_LOG_TAU)
+        _leave_gradients((mean, log_std), (mean_gradient, std_gradient), self._policy_parameters, self.max_grad_norm)
+        return float(surrogate), float(entropy)
 
     def _value_pass(self, minibatch: _Minibatch) -> float:
         """Leave the value network's gradients and return the value loss."""
@@ -216,7 +225,7 @@ class CpuPPO(PPO):
             change = (values - minibatch.values).clamp(-self.clip_param, self.clip_param)
             errors = torch.max(errors, (minibatch.values + change - minibatch.returns).square())
         loss = errors.mean()
-        _leave_gradients(self.value_loss_coef * loss, self._value_parameters, self.max_grad_norm)
+        _leave_gradients((self.value_loss_coef * loss,), (None,), self._value_parameters, self.max_grad_norm)
         return float(loss.detach())
 
     @torch.no_grad()
@@ -240,11 +249,16 @@ class CpuPPO(PPO):
         return log_std
 
 
-def _leave_gradients(loss: torch.Tensor, parameters: list[nn.Parameter], max_norm: float) -> None:
-    """Leave a loss's gradients in its parameters, clipped together."""
+def _leave_gradients(
+    results: tuple[torch.Tensor, ...],
+    gradients: tuple[torch.Tensor | None, ...],
+    parameters: list[nn.Parameter],
+    max_norm: float,
+) -> None:
+    """Take gradients of results back to their parameters and leave them there, clipped together."""
     for parameter in parameters:
         parameter.grad = None
-    loss.backward()  # type: ignore[no-untyped-call]
+    torch.autograd.backward(results, gradients)
     nn.utils.clip_grad_norm_(parameters, max_norm)
 
 

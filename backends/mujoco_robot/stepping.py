@@ -210,12 +210,16 @@ class BatchStepper:
             The physics step from which each of them must go on carefully; ``decimation`` if from none.
         """
         first = np.full(len(rows), self._decimation)
-        force, angle = self._knee_torques_and_angles(rows)
-        large = np.flatnonzero(force > self._lowest_knee_limit)
-        legs = self._knee_legs[large % len(self._knees)]
-        over = large[force.ravel()[large] > knee_torque_limit(angle.ravel()[large]) * legs]
-        chosen, begin = np.unique(over // force[0].size, return_index=True)
-        step = over[begin] // len(self._knees) % self._decimation
+        force = np.take(self._records["actuator_force"][: len(rows)], self._knees, axis=2)
+        np.abs(force, out=force)
+        who, when, knee = np.nonzero(force > self._lowest_knee_limit)  # few, in the order of time for each robot
+        if not who.size:
+            return first
+        column = _TIME + self.joint_positions[self._knees[knee]]
+        angle = np.where(when > 0, self._records[_MOTION][who, when - 1, column], self._before[rows[who], column])
+        over = force[who, when, knee] > knee_torque_limit(angle) * self._knee_legs[knee]
+        chosen, begin = np.unique(who[over], return_index=True)
+        step = when[over][begin]
         failed = self._failed[rows[chosen]]  # their records are not theirs
         chosen, step = chosen[~failed], step[~failed]
         step[self._warned(rows[chosen])] = 0  # the engine stopped and recorded nothing new
@@ -226,15 +230,6 @@ class BatchStepper:
         self._clear(rows[chosen])
         first[chosen] = step
         return first
-
-    def _knee_torques_and_angles(self, rows: _Rows) -> tuple[_Array, _Array]:
-        """Return size of torque and angle of the knees at each physics step just recorded, ``(rows, steps, knees)``."""
-        force = np.take(self._records["actuator_force"][: len(rows)], self._knees, axis=2)
-        columns = _TIME + self.joint_positions[self._knees]
-        angle = np.empty_like(force)
-        angle[:, 0] = np.take(self._before, columns, axis=1)[rows]
-        angle[:, 1:] = np.take(self._records[_MOTION][: len(rows), :-1], columns, axis=2)
-        return np.abs(force, out=force), angle
 
     def _run_carefully(self, control: _Array, first: _Rows, track: JointTrack | None) -> None:
         """Take physics steps one by one, with the knee's limit set before each of them.
