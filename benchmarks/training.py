@@ -1,9 +1,14 @@
-"""Where the time of a handstand training goes: simulation, inference, update; RSL-RL and Stable-Baselines3.
+"""Where the time of a handstand training goes: simulation, inference, update; beside the bare engine and other PPOs.
 
-Both trainers step the same batched env with the recipe's number of envs, steps per iteration, epochs, minibatches and
-network sizes. RSL-RL runs twice: with the recipe's mirrored networks, whose every pass sees each sample twice, and with
-plain ones, which is what Stable-Baselines3 has. The trainers take turns, an iteration each; the table has medians over
-iterations.
+All trainers step the same batched env with the recipe's number of envs, steps per iteration, epochs, minibatches and
+network sizes. `averaged`: mirrored networks that pass every sample and its mirror image; `symmetric layers`: one pass;
+`plain`: no symmetry, which is what Stable-Baselines3 has. The bare engine is `mj_step` of the same model without
+sensors under random targets on a thread per core, as in benchmarks/throughput.py. All take turns, an iteration each;
+the table has medians over iterations, and shares of the bare engine in the same turn.
+
+On a machine with other work, wall time says little. The main thread takes part in every phase, so the CPU time that it
+uses is the time that an iteration takes on idle cores; of the bare engine it is the time of all threads, divided by
+their number. Shares of the phases are of the main thread's CPU time.
 
     python benchmarks/training.py            # print
     python benchmarks/training.py --write    # and write benchmarks/training.md
@@ -26,6 +31,7 @@ from typing import Any
 
 import stable_baselines3
 import torch
+from throughput import WINDOW, BareMujoco
 
 import adc_wrappers
 from adc_wrappers.rsl_rl import CurriculumRunner, runner_config
@@ -50,23 +56,26 @@ class Clock:
         """Return ``function``, its time counted."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            begin = time.perf_counter()
+            begin = time.thread_time()
             try:
                 return function(*args, **kwargs)
             finally:
-                self.seconds[part] += time.perf_counter() - begin
+                self.seconds[part] += time.thread_time() - begin
 
         return call
 
 
 class RslRl:
-    """RSL-RL's runner; ``play`` runs one iteration."""
+    """RSL-RL's runner, with our PPO or its own; ``play`` runs one iteration."""
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: TrainConfig, algorithm: str | None = None) -> None:
         self.clock, self.samples = Clock(), config.ppo.iteration_steps
         self.env = make_training_env(config)
+        settings = runner_config(config.ppo, self.env)
+        if algorithm is not None:
+            settings["algorithm"]["class_name"] = algorithm
         with contextlib.redirect_stdout(io.StringIO()):
-            self.runner = CurriculumRunner(self.env, runner_config(config.ppo, self.env))
+            self.runner = CurriculumRunner(self.env, settings)
         self.env.step = self.clock.timed("simulation", self.env.step)  # type: ignore[method-assign]
         self.runner.alg.act = self.clock.timed("inference", self.runner.alg.act)
         self.runner.alg.update = self.clock.timed("update", self.runner.alg.update)
@@ -92,39 +101,70 @@ class Sb3:
         self.model.learn(self.samples, callback=CurriculumCallback(), reset_num_timesteps=False)
 
 
-def variants() -> dict[str, Any]:
-    """The trainers, each with an env of its own."""
-    recipe = default_config("spot-handstand", "mujoco")
+class Bare:
+    """The bare engine; ``play`` plays as many policy steps as an iteration has, or as few more as fill its windows."""
+
+    def __init__(self, num_envs: int, samples: int) -> None:
+        self.clock, self.env = Clock(), BareMujoco(num_envs)
+        self._windows = -(-samples // (WINDOW * num_envs))
+        self.samples = self._windows * WINDOW * num_envs
+
+    def play(self) -> None:
+        """Play windows."""
+        for _ in range(self._windows):
+            self.env.prepare()
+            self.env.play()
+
+
+def variants(task: str) -> dict[str, Any]:
+    """The trainers of a task, each with an env of its own."""
+    recipe = default_config(task, "mujoco")
     ppo = recipe.ppo
-    plain = dataclasses.replace(
-        ppo, mirrored=False, scale_observations=False, sideways_std=None, output_gain=1.0, reward_scale=1.0
-    )
-    sb3 = dataclasses.replace(plain, min_std=PpoConfig().min_std)
-    return {
-        "RSL-RL, mirrored (the recipe)": RslRl(recipe),
-        "RSL-RL, plain networks": RslRl(dataclasses.replace(recipe, ppo=plain)),
-        "Stable-Baselines3": Sb3(dataclasses.replace(recipe, ppo=sb3, trainer="sb3")),
-    }
+    plain = dataclasses.replace(ppo, mirrored=False, equivariant=False, sideways_std=None)
+    bare_of_extras = dataclasses.replace(
+        plain, scale_observations=False, output_gain=1.0, reward_scale=1.0, min_std=PpoConfig().min_std,
+        final_target_kl=None, final_entropy_coef=None,
+    )  # fmt: skip
+    found: dict[str, Any] = {}
+    if task == "spot-handstand":
+        found["bare engine"] = Bare(ppo.num_envs, ppo.iteration_steps)
+        averaged = dataclasses.replace(ppo, equivariant=False)
+        symmetric = dataclasses.replace(ppo, equivariant=True)
+        found["RSL-RL's runner, our PPO, symmetric layers"] = RslRl(dataclasses.replace(recipe, ppo=symmetric))
+        found["RSL-RL's runner, our PPO, averaged"] = RslRl(dataclasses.replace(recipe, ppo=averaged))
+        found["RSL-RL, averaged"] = RslRl(dataclasses.replace(recipe, ppo=averaged), "PPO")
+    found["RSL-RL's runner, our PPO, plain"] = RslRl(dataclasses.replace(recipe, ppo=plain))
+    found["RSL-RL, plain"] = RslRl(dataclasses.replace(recipe, ppo=plain), "PPO")
+    found["Stable-Baselines3, plain"] = Sb3(dataclasses.replace(recipe, ppo=bare_of_extras, trainer="sb3"))
+    return found
 
 
-def measure(iterations: int) -> list[str]:
-    """Run the trainers in turn and return the rows of the table."""
-    trainers = variants()
+def measure(task: str, iterations: int) -> list[str]:
+    """Run the trainers of a task in turn and return the rows of the table."""
+    trainers = variants(task)
     rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in trainers}
     for iteration in range(-2, iterations):
         for name, trainer in trainers.items():
             trainer.clock.seconds = dict.fromkeys(PARTS, 0.0)
-            begin = time.perf_counter()
+            wall, process, path = time.perf_counter(), time.process_time(), time.thread_time()
             trainer.play()
-            whole = time.perf_counter() - begin
+            wall, process = time.perf_counter() - wall, time.process_time() - process
+            path = process / CORES if isinstance(trainer, Bare) else time.thread_time() - path
             if iteration >= 0:  # the first ones warm up
-                parts = [trainer.clock.seconds[part] / whole for part in PARTS]
-                rows[name].append((trainer.samples / whole, *parts))
-    lines = []
+                parts = [trainer.clock.seconds[part] / path for part in PARTS]
+                rows[name].append((trainer.samples / wall, trainer.samples / path, trainer.samples / process, *parts))
+    base, lines = rows.get("bare engine"), []
     for name, values in rows.items():
-        speed, *shares = (statistics.median(column) for column in zip(*values, strict=True))
-        cells = " | ".join(f"{share:.0%}" for share in shares)
-        lines.append(f"| {name} | {speed:,.0f} | {cells} | {1 - sum(shares):.0%} |")
+        medians = [statistics.median(column) for column in zip(*values, strict=True)]
+        shares = ["–", "–"]
+        if base is not None:
+            pairs = list(zip(values, base, strict=True))
+            shares = [f"{statistics.median(mine[i] / bare[i] for mine, bare in pairs):.2f}" for i in (0, 1)]
+        phases = [f"{share:.0%}" for share in (*medians[3:], 1.0 - sum(medians[3:]))]
+        if name == "bare engine":
+            phases = ["–"] * 4
+        speeds = [f"{speed:,.0f}" for speed in medians[:3]]
+        lines.append(f"| {task} | {name} | {' | '.join([*speeds, *shares, *phases])} |")
     for trainer in trainers.values():
         trainer.env.close()
     return lines
@@ -138,8 +178,12 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     begin = time.perf_counter()
-    header = "| trainer | env steps/s | simulation | inference | update | rest |\n|---|---:|---:|---:|---:|---:|"
-    text = "\n".join([header, *measure(arguments.iterations)])
+    header = (
+        "| task | trainer | env steps/s of wall time | of the main thread's CPU | of all CPU | share of bare, wall | "
+        "share of bare, main thread | simulation | inference | update | rest |\n|---|---|" + "---:|" * 9
+    )
+    tables = [measure(task, arguments.iterations) for task in ("spot-handstand", "spot-planar-handstand")]
+    text = "\n".join([header, *(line for table in tables for line in table)])
     print(text)
     if arguments.write:
         versions = (
@@ -152,7 +196,8 @@ def main() -> None:
             f"{time.perf_counter() - begin:.0f} s, commit {source_commit()}. {versions}."
         )
         Path(__file__).with_suffix(".md").write_text(
-            "\n\n".join(["# Where the time of training goes", command, text, (__doc__ or "").split("\n\n")[1]]) + "\n"
+            "\n\n".join(["# Where the time of training goes", command, text, *(__doc__ or "").split("\n\n")[1:3]])
+            + "\n"
         )
 
 

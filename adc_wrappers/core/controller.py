@@ -265,6 +265,8 @@ class CurriculumController:
     def _compare(self, stiffness: NDArray[np.float64], damping: NDArray[np.float64], complaint: str) -> None:
         for name, want, live in zip(("stiffness", "damping"), (stiffness, damping), self.backend.gains(), strict=True):
             have = as_numpy(live)
+            if have.dtype == want.dtype and have.shape == want.shape and have.tobytes() == want.tobytes():
+                continue  # the usual case, at a fifth of the time that comparing numbers takes
             if np.array_equal(have, want.astype(have.dtype, copy=False)):
                 continue
             right = np.abs(have - want) <= _TOLERANCE * want  # false for NaN

@@ -17,6 +17,9 @@ from .totals import EpisodeTotals
 __all__ = ["ArrayCounter", "ScalarCounter", "TensorCounter"]
 
 
+_TRUE = b"\x01"
+
+
 class ScalarCounter:
     """Episodes of one env, by the clock of its wrapper.
 
@@ -94,9 +97,9 @@ class ArrayCounter:
     def step(self, done: NDArray[np.bool_]) -> NDArray[np.int64] | None:
         """Count one step of every env and return the indices of those whose episode is complete, if any."""
         self._clock += 1
-        if not np.count_nonzero(done):
+        if _TRUE not in done.tobytes():  # numpy's own ways to ask take five to ten times as long
             return None
-        ended: NDArray[np.int64] = np.flatnonzero(done)
+        ended: NDArray[np.int64] = done.nonzero()[0]
         lengths = self._clock - self._start[ended]
         self._start[ended] = self._clock + self._gap
         kept = (float(lengths.mean()),) if self._batches else ()

@@ -121,13 +121,14 @@ class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.Record
         """Step the env, count, and close the iteration when it is full."""
         if self._must_reset:
             self._refuse_step()
-        result = _, _, terminated, truncated, info = self.env.step(action)
-        self._clock += 1
-        if (terminated or truncated) and self.adc.training:
-            self._counter.complete(self._clock, info.get("is_success"))
+        result = self.env.step(action)
+        info = result[4]
+        self._clock = clock = self._clock + 1
+        if (result[2] or result[3]) and self.adc.training:
+            self._counter.complete(clock, info.get("is_success"))
         if self._measures and self.adc.training and "progress" in info:
             self._counter.measure(info["progress"])
-        if self._clock >= self._due:
+        if clock >= self._due:
             self._close_iteration()
         info["adc"] = self.adc.report
         return result
