@@ -142,7 +142,7 @@ class SpotStandTask(Task):
             body=self._body,
         )
         if self.training and self._fall_cost.eases:
-            self._fall_cost.note(self.holds())
+            self._fall_cost.note(raw["stance"] > 0.0 if "stance" in raw else self.holds())
         fall_cost = self._fall_cost.now if self.training else self._fall_cost.late
         return {name: (-fall_cost if name == "fall" else self._weights[name]) * value for name, value in raw.items()}
 
