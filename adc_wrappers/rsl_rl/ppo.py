@@ -82,7 +82,8 @@ class CpuPPO(PPO):
 
     def _can(self) -> bool:
         models = (self.actor, self.critic)
-        plain = not (self.is_multi_gpu or self.rnd or self.symmetry or self.use_mixed_precision)
+        names = ("is_multi_gpu", "rnd", "symmetry", "use_mixed_precision", "normalize_advantage_per_mini_batch")
+        plain = not any(getattr(self, name, False) for name in names)  # not every version has all of them
         known = all(isinstance(model, TaskModel) and not model.obs_normalization for model in models)
         gaussian = self.actor.distribution
         return (
@@ -91,7 +92,8 @@ class CpuPPO(PPO):
             and torch.device(self.device).type == "cpu"
             and isinstance(gaussian, GaussianDistribution)
             and hasattr(gaussian, "log_std_param")
-            and not self.normalize_advantage_per_mini_batch
+            and hasattr(gaussian, "log_std_range")
+            and hasattr(self.storage, "distribution_params")
         )
 
     def act(self, obs: Any) -> torch.Tensor:
