@@ -28,7 +28,7 @@ ISAAC_TESTS := tests/backends/test_isaaclab_fakes.py tests/backends/test_host_re
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo test test-fast test-busy fuzz test-rsl-rl test-rllib test-isaac lint bench clean
+.PHONY: demo demo-cartpole test test-fast test-busy fuzz test-rsl-rl test-rllib test-isaac lint bench clean
 .DEFAULT_GOAL := test
 
 $(STAMP): setup.cfg pyproject.toml
@@ -38,9 +38,12 @@ $(STAMP): setup.cfg pyproject.toml
 	$(BIN)/python -m pip install -qq --editable ".[$(EXTRAS)]"
 	touch $@
 
-demo: $(STAMP)  ## train a cart-pole under the curriculum, evaluate it at the target gains, plot and film it
-	$(BIN)/adc train cartpole --out runs/demo --overwrite
-	$(BIN)/adc play runs/demo --out runs/demo/policy.gif --seconds 5
+demo: $(STAMP)  ## a planar Spot's handstand with the curriculum and without it, side by side: picture and film
+	$(BIN)/adc demo
+
+demo-cartpole: $(STAMP)  ## train a cart-pole under the curriculum, evaluate it at the target gains, plot and film it
+	$(BIN)/adc train cartpole --out runs/demo-cartpole --overwrite
+	$(BIN)/adc play runs/demo-cartpole --out runs/demo-cartpole/policy.gif --seconds 5
 
 test: $(STAMP)  ## all tests
 	$(BIN)/python -m pytest -n auto

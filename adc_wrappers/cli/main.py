@@ -16,6 +16,7 @@ from adc_wrappers.core.files import DiskFullError, is_disk_full
 from adc_wrappers.runs import CheckpointError, RunFolderError
 
 from .advise import Advise
+from .demo import Demo
 from .deploy import Deploy
 from .doctor import Doctor, Envs
 from .evaluate import Evaluate
@@ -36,6 +37,7 @@ from .view import View
 __all__ = ["main"]
 
 COMMANDS: dict[str, Any] = {
+    "demo": Demo,
     "train": Train,
     "eval": Evaluate,
     "play": Play,

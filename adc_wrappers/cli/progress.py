@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["CommandProgress", "EvaluationProgress", "TrainingProgress"]
+__all__ = ["CommandProgress", "EvaluationProgress", "RunsProgress", "TrainingProgress"]
 
 _LINE_EVERY = 10.0
 _Self = TypeVar("_Self", bound="CommandProgress")
@@ -101,3 +102,56 @@ class EvaluationProgress(CommandProgress):
         """Show how many episodes and env steps are done."""
         speed = steps / max(time.perf_counter() - self._begun, 1e-9)
         self.show(episodes, f"{steps:,} env steps  {speed:5.0f} steps/s")
+
+
+class RunsProgress:
+    """Shows trainings that go on side by side: a bar for each in a terminal, a line for each now and then elsewhere.
+
+    Args:
+        console: Where to write.
+        names: What the trainings are called.
+        total: Env steps of each.
+    """
+
+    def __init__(self, console: Console, names: Sequence[str], total: int) -> None:
+        self._console, self._total = console, total
+        self._width = max(len(name) for name in names)
+        self._live = console.is_terminal
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%  {task.fields[numbers]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._tasks = {name: self._bars.add_task(name, total=total, numbers="begins") for name in names}
+        self._lines = dict.fromkeys(names, 0.0)
+        self._shown = dict.fromkeys(names, 0)
+
+    def __enter__(self) -> RunsProgress:
+        if self._live:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._bars.stop()
+
+    def update(self, name: str, row: dict[str, float]) -> None:
+        """Show the newest iteration of a training, if it is new."""
+        done = int(row["steps"])
+        if done == self._shown[name]:
+            return
+        self._shown[name] = done
+        holding = row.get("holding", math.nan)
+        known = "" if math.isnan(holding) else f"  in place {holding:4.0%}"
+        numbers = f"length {row['episode_length_ema']:5.0f}{known}  K {row['stiffness']:5.1f}"
+        if self._live:
+            self._bars.update(self._tasks[name], completed=min(done, self._total), numbers=numbers)
+            return
+        now = time.perf_counter()
+        if now - self._lines[name] >= _LINE_EVERY or done >= self._total:
+            self._lines[name] = now
+            self._console.print(f"{name:<{self._width}}  {done:>9,} / {self._total:,} steps  {numbers}", markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from adc_wrappers.core import ActuatorCurriculumWrapper, CurriculumConfig
 from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.files import whole_file
 
-__all__ = ["play_episode", "record_episode"]
+__all__ = ["Film", "check_format", "film_episode", "play_episode", "record_episode"]
 
 _GIF_FPS = 25
 _FORMATS = (".gif", ".mp4")
@@ -52,6 +53,72 @@ def play_episode(
     return length, bool(info.get("is_success", False))
 
 
+@dataclass(frozen=True, eq=False)
+class Film:
+    """One episode in pictures."""
+
+    frames: list[NDArray[np.uint8]]
+    """Pictures, the first before the first step."""
+
+    fps: float
+    """Pictures per second."""
+
+    length: int
+    """Policy steps of the whole episode, filmed or not."""
+
+    success: bool
+    """Whether the episode succeeded."""
+
+    def write(self, path: Path) -> None:
+        """Write a GIF or an MP4, by the ending of ``path``."""
+        check_format(path)
+        imageio = _imageio()
+        with whole_file(path) as beside:
+            if path.suffix == ".gif":
+                imageio.mimsave(beside, self.frames, duration=1000.0 / self.fps, loop=0)
+            else:
+                imageio.mimsave(beside, self.frames, fps=self.fps, macro_block_size=1)
+
+
+def film_episode(
+    policy: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+    env: Any,
+    config: CurriculumConfig,
+    *,
+    seed: int,
+    fps: float,
+    max_seconds: float | None = None,
+    width: int | None = None,
+) -> Film:
+    """Play one episode at the target gains and keep its pictures.
+
+    Args:
+        policy: From a batch of observations to a batch of actions.
+        env: A single env with ``render_mode="rgb_array"``; it is not closed.
+        config: Names the target stiffness.
+        seed: Seed of the start state.
+        fps: Pictures per second, as near as whole policy steps allow.
+        max_seconds: Film at most so much of the episode.
+        width: Shrink pictures to so many pixels.
+    """
+    if (width is not None and width < 1) or not fps > 0.0:
+        raise ValueError(f"expected a positive width and fps, got {width} and {fps}.")
+    rate = env.metadata["render_fps"]
+    stride = max(1, round(rate / fps))
+    limit = None if max_seconds is None else int(max_seconds * rate)
+    frames: list[NDArray[np.uint8]] = []
+    clock = 0
+
+    def film() -> None:
+        nonlocal clock
+        if clock % stride == 0 and (limit is None or clock < limit):
+            frames.append(_shrunk(env.render(), width))
+        clock += 1
+
+    length, success = play_episode(policy, env, config, seed=seed, on_step=film)
+    return Film(frames, rate / stride, length, success)
+
+
 def record_episode(
     policy: Callable[[NDArray[np.float32]], NDArray[np.float32]],
     env: Any,
@@ -74,34 +141,25 @@ def record_episode(
         max_seconds: Film at most so much of the episode.
         width: Shrink pictures to so many pixels.
         fps: Pictures per second; by default at most 25 in a GIF and all in an MP4.
+
+    Returns:
+        The length of the episode and whether it succeeded.
     """
     check_format(path)
-    if (width is not None and width < 1) or (fps is not None and not fps > 0.0):
-        raise ValueError(f"expected a positive width and fps, got {width} and {fps}.")
+    _imageio()  # a missing one is said before anything is played
+    if fps is None:
+        fps = _GIF_FPS if path.suffix == ".gif" else env.metadata["render_fps"]
+    film = film_episode(policy, env, config, seed=seed, fps=fps, max_seconds=max_seconds, width=width)
+    film.write(path)
+    return film.length, film.success
+
+
+def _imageio() -> Any:
     try:
         import imageio.v2 as imageio
     except ImportError as error:
         raise MissingExtraError("imageio", "viz", "Recording") from error
-    rate = env.metadata["render_fps"]
-    wanted = fps if fps is not None else _GIF_FPS if path.suffix == ".gif" else rate
-    stride = max(1, round(rate / wanted))
-    limit = None if max_seconds is None else int(max_seconds * rate)
-    frames: list[NDArray[np.uint8]] = []
-    clock = 0
-
-    def film() -> None:
-        nonlocal clock
-        if clock % stride == 0 and (limit is None or clock < limit):
-            frames.append(_shrunk(env.render(), width))
-        clock += 1
-
-    outcome = play_episode(policy, env, config, seed=seed, on_step=film)
-    with whole_file(path) as beside:
-        if path.suffix == ".gif":
-            imageio.mimsave(beside, frames, duration=1000.0 * stride / rate, loop=0)
-        else:
-            imageio.mimsave(beside, frames, fps=rate / stride, macro_block_size=1)
-    return outcome
+    return imageio
 
 
 def _shrunk(frame: NDArray[np.uint8], width: int | None) -> NDArray[np.uint8]:
