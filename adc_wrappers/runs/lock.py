@@ -19,10 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
+from adc_wrappers.core.errors import RunFolderError
 from adc_wrappers.core.files import make_folder, sync_folder
 from adc_wrappers.core.reading import parse_json
-
-from .errors import RunFolderError
 
 __all__ = ["LOCK_FILE", "FolderLock", "FolderLockedError", "LockOwner", "holding_folder"]
 

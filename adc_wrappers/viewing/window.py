@@ -1,4 +1,4 @@
-"""A session in MuJoCo's own window, for computers with a screen."""
+"""A playback in MuJoCo's own window, for computers with a screen."""
 
 from __future__ import annotations
 
