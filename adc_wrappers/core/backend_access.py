@@ -145,7 +145,7 @@ class ActuatorPortMethods:
 
 
 class ActuatorPort(ActuatorPortMethods, WrapperBase, gym.utils.RecordConstructorArgs):
-    """Opens one env's backend to a curriculum that lives in another process.
+    """An opening of one env's backend to a curriculum that lives in another process.
 
     Wrap each child of an ``AsyncVectorEnv`` or ``SubprocVecEnv`` whose env does not carry a backend itself; the envs
     of this library need no such wrapper.

@@ -1,4 +1,4 @@
-"""What the curriculum's wrappers have in common."""
+"""Methods that the curriculum's wrappers have in common."""
 
 from __future__ import annotations
 

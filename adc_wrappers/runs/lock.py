@@ -152,7 +152,7 @@ class FolderLockedError(RunFolderError):
 
 
 class FolderLock:
-    """Holds a folder for this process: a file made with ``O_EXCL``, which network file systems honour too.
+    """The hold of this process on a folder: a file made with ``O_EXCL``, which network file systems honour too.
 
     The thread that holds it may take it again. It is given back at the end of the ``with`` block, on an exception,
     Ctrl-C, SIGTERM and SIGHUP; a process that was killed leaves it behind, and the next one on that machine takes it

@@ -1,4 +1,4 @@
-"""What the simulated robot does as pictures, films and a page in the browser."""
+"""Pictures, films and a page in the browser of what the simulated robot does."""
 
 from __future__ import annotations
 

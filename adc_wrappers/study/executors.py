@@ -51,7 +51,7 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Executor(Protocol):
-    """Does jobs somewhere."""
+    """A place where jobs are done."""
 
     def map(self, function: JobFunction, jobs: Sequence[Job]) -> Iterator[JobResult]:
         """Yield the result of every job as it comes; a job whose process dies gives a failed one."""

@@ -1,4 +1,4 @@
-"""Watching a task live: in a browser, or in MuJoCo's window."""
+"""Views of a live task: in a browser, or in MuJoCo's window."""
 
 from .browser import BrowserView, PuppetPage
 from .playback import ACTIONS, Playback, make_action

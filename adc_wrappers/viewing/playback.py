@@ -79,7 +79,7 @@ class PlaybackStatus:
 
 
 class Playback:
-    """Runs one env episode after episode.
+    """One env, played episode after episode.
 
     Requests may come from any thread; they are carried out by the next :meth:`advance`, in the thread that steps.
 

@@ -1,4 +1,4 @@
-"""What is drawn of a task: rigid shapes on links, and where the links are now."""
+"""Puppets, what is drawn of a task: rigid shapes on links, and where the links are now."""
 
 from __future__ import annotations
 
