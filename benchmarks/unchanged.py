@@ -32,7 +32,9 @@ HERE = Path(__file__).resolve().parents[1]
 POLICY = Path("examples/policies/spot_handstand.onnx")
 
 COMMANDS = {
-    "cartpole, a fifth of the demo (SB3, dummy, PyBullet)": "train cartpole --steps 51200 --out {out}",
+    "cartpole, ten iterations of the demo (SB3, dummy, PyBullet)": (
+        "train cartpole --steps 20480 --eval-episodes 20 --out {out}"
+    ),
     "cartpole, recipe quick (SB3, batch, closed form)": (
         "train cartpole --recipe quick --steps 30000 --backend analytic --eval-episodes 50 --seed 3 --out {out}"
     ),
@@ -40,12 +42,12 @@ COMMANDS = {
         "train double-cartpole --steps 20480 --eval-episodes 20 --seed 3 --out {out}"
     ),
     "spot-handstand, 20 iterations (RSL-RL, batch, MuJoCo)": (
-        "train spot-handstand --steps 81920 --eval-episodes 16 --seed 3 --out {out}"
+        "train spot-handstand --num-envs 32 --ppo.batch-size 256 --steps 20480 --eval-episodes 16 --seed 3 --out {out}"
     ),
     "spot-planar-handstand, 2 iterations (RSL-RL, batch, MuJoCo)": (
         "train spot-planar-handstand --steps 16384 --eval-episodes 16 --seed 3 --out {out}"
     ),
-    "spot-handstand, the shipped policy evaluated (MuJoCo)": "eval {out}/policy.onnx --episodes 64 --seed 3",
+    "spot-handstand, the shipped policy evaluated (MuJoCo)": "eval {out}/policy.onnx --episodes 16 --seed 3",
     "cartpole, a study of three conditions and two seeds (SB3, closed form)": (
         "study run cartpole --recipe quick --backend analytic --conditions adc train_at_target noise --seeds 2 "
         "--steps 8192 --episodes 20 --jobs 1 --out {out}"
