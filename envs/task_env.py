@@ -18,8 +18,8 @@ from adc_wrappers.core.errors import did_you_mean
 
 from .episodes import EpisodeRunner, StepResult
 from .monitors import EpisodeWatcher
+from .screen import FrameScreen
 from .task import Task
-from .window import FrameWindow
 
 __all__ = ["TaskEnv", "TaskVectorEnv"]
 
@@ -61,7 +61,7 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
         self.render_mode = render_mode
         self.metadata = {**type(self).metadata, "render_fps": round(1.0 / task.policy_step)}
         self._runner = EpisodeRunner(task)
-        self._window = FrameWindow(self.metadata["render_fps"]) if render_mode == "human" else None
+        self._screen = FrameScreen(self.metadata["render_fps"]) if render_mode == "human" else None
         self._running = False
         _stand_as_identified(task.backend, task.adc_config)
 
@@ -111,13 +111,13 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
         return None
 
     def _show(self) -> None:
-        if self._window is not None:
-            self._window.show(self.task.render(0))
+        if self._screen is not None:
+            self._screen.show(self.task.render(0))
 
     def close(self) -> None:
         """Close the window and the physics."""
-        if self._window is not None:
-            self._window.close()
+        if self._screen is not None:
+            self._screen.close()
         self.task.close()
 
 

@@ -115,9 +115,9 @@ class View:
             view.close()
 
     def _window(self, playback: Playback, console: Console, title: str) -> None:
-        from adc_wrappers.viewing import MujocoWindow
+        from adc_wrappers.viewing import MujocoScreen
 
-        window = MujocoWindow(playback.task)
+        window = MujocoScreen(playback.task)
         try:
             console.print(f"showing {title}; close the window or press Ctrl+C to end it")
             going = self._going()

@@ -3,12 +3,12 @@
 from .browser import BrowserView, PuppetPage
 from .playback import ACTIONS, Playback, make_action
 from .puppets import Puppet, SpotPuppet, puppet_of
-from .window import MujocoWindow
+from .screen import MujocoScreen
 
 __all__ = [
     "ACTIONS",
     "BrowserView",
-    "MujocoWindow",
+    "MujocoScreen",
     "Playback",
     "Puppet",
     "PuppetPage",

@@ -18,7 +18,7 @@ from view_helpers import free_port, playback_of
 from adc_wrappers import make_env
 from adc_wrappers.backends.spot_model import LINK_NAMES
 from adc_wrappers.core.errors import BackendError, MissingExtraError
-from adc_wrappers.viewing import BrowserView, MujocoWindow, puppet_of
+from adc_wrappers.viewing import BrowserView, MujocoScreen, puppet_of
 
 # --- the page --------------------------------------------------------------------------------------------------------
 
@@ -136,13 +136,13 @@ def test_without_a_screen_the_window_says_what_to_do(spot, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     with pytest.raises(BackendError, match=r"no screen here.*--viewer browser"):
-        MujocoWindow(spot.task)
+        MujocoScreen(spot.task)
 
 
 def test_the_window_shows_spot_only():
     env = make_env("cartpole", backend="analytic")
     with pytest.raises(BackendError, match="shows Spot, not CartTask"):
-        MujocoWindow(env.task)
+        MujocoScreen(env.task)
 
 
 def view_in_a_window(display):
