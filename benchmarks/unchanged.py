@@ -76,7 +76,7 @@ def run(tree: Path, command: str, folder: Path, policy: Path) -> None:
     """Run a command of ``adc`` with the sources of one tree."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "MUJOCO_GL": "egl", "SDL_VIDEODRIVER": "dummy"}
     if command.startswith("eval"):
-        folder.mkdir()
+        folder.mkdir(parents=True)
         shutil.copy(policy, folder / "policy.onnx")
     words = [sys.executable, "-m", "adc_wrappers.cli", *command.format(out=folder).split()]
     done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, text=True, check=False)
@@ -154,7 +154,7 @@ def compare(old: Path, new: Path, only: str, scratch: Path) -> Iterator[tuple[st
     for number, (name, command) in enumerate(COMMANDS.items()):
         if only not in name:
             continue
-        folders = [scratch / f"{which}{number}" for which in ("old", "new")]
+        folders = [scratch / which / str(number) for which in ("old", "new")]  # tables hold the folder's own name
         for tree, folder in zip((old, new), folders, strict=True):
             run(tree, command, folder, old / POLICY)
         found = differences(*folders)

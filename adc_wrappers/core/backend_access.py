@@ -194,15 +194,6 @@ class ChildrenBackend(ABC):
         return Gains(np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs]))
 
     @abstractmethod
-    def set_gains(
-        self,
-        stiffness: NDArray[np.float64],
-        damping: NDArray[np.float64],
-        env_ids: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Write gains to the children in ``env_ids``, by default to all."""
-
-    @abstractmethod
     def send_actions(self, part: str, rows: NDArray[np.float64] | None) -> None:
         """Give every child's action term its row of a factor or of noise."""
 
