@@ -38,8 +38,8 @@ COMMANDS = {
     "cartpole, recipe quick (SB3, batch, closed form)": (
         "train cartpole --recipe quick --steps 30000 --backend analytic --eval-episodes 50 --seed 3 --out {out}"
     ),
-    "double-cartpole, default (SB3, dummy, closed form)": (
-        "train double-cartpole --steps 20480 --eval-episodes 20 --seed 3 --out {out}"
+    "double-cartpole, 2 iterations (SB3, dummy, closed form)": (
+        "train double-cartpole --steps 8192 --eval-episodes 4 --seed 3 --out {out}"
     ),
     "spot-handstand, 20 iterations (RSL-RL, batch, MuJoCo)": (
         "train spot-handstand --num-envs 32 --ppo.batch-size 256 --steps 20480 --eval-episodes 16 --seed 3 --out {out}"
