@@ -1,4 +1,4 @@
-"""Balancing one pole or two in series on a cart that is told where to go: the paper's system as tasks."""
+"""Tasks of balancing one pole, or two in series, on a cart that is told where to go: the paper's system."""
 
 from __future__ import annotations
 

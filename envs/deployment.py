@@ -1,4 +1,4 @@
-"""What must be known to run a task's policy somewhere else: joints, targets, rates, observation."""
+"""The deployment of a task's policy somewhere else, what must be known for it: joints, targets, rates, observation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running episodes of a task: time limit, success, broken physics."""
+"""Episodes of a task as they run: time limit, success, broken physics."""
 
 from __future__ import annotations
 

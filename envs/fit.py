@@ -1,4 +1,4 @@
-"""Whether an env is the one that a policy was made for: joints, pose, α, rates, observation and live gains."""
+"""The fit of an env and a policy that was made for one: joints, pose, α, rates, observation and live gains."""
 
 from __future__ import annotations
 

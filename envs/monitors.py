@@ -1,4 +1,4 @@
-"""Watching episodes from outside: what happened in them, and how they ended."""
+"""Monitors of episodes, from outside: what happened in them, and how they ended."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StepOutcome(Protocol):
 
 
 class EpisodeWatcher(Protocol):
-    """Is shown every step of a batch before finished envs are reset; see ``TaskVectorEnv.watchers``."""
+    """A watcher that is shown every step of a batch before finished envs are reset; see ``TaskVectorEnv.watchers``."""
 
     def begin(self, env_ids: NDArray[np.int64]) -> None:
         """Take note that new episodes have begun."""

@@ -1,4 +1,4 @@
-"""What a task is: observation, reward, termination and success over a batch of envs."""
+"""The task contract: observation, reward, termination and success over a batch of envs."""
 
 from __future__ import annotations
 

@@ -11,15 +11,15 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from adc_wrappers.core import ActuatorCurriculum, CurriculumConfig
 from adc_wrappers.core.backend_access import ActuatorPortMethods
 from adc_wrappers.core.env_states import EnvState, generator_state, load_generator, part_of
 from adc_wrappers.core.errors import did_you_mean
 
 from .episodes import EpisodeRunner, StepResult
-from .identified import stand_as_identified
 from .monitors import EpisodeWatcher
+from .screen import FrameScreen
 from .task import Task
-from .window import FrameWindow
 
 __all__ = ["TaskEnv", "TaskVectorEnv"]
 
@@ -61,9 +61,9 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
         self.render_mode = render_mode
         self.metadata = {**type(self).metadata, "render_fps": round(1.0 / task.policy_step)}
         self._runner = EpisodeRunner(task)
-        self._window = FrameWindow(self.metadata["render_fps"]) if render_mode == "human" else None
+        self._screen = FrameScreen(self.metadata["render_fps"]) if render_mode == "human" else None
         self._running = False
-        stand_as_identified(task.backend, task.adc_config)
+        _stand_as_identified(task.backend, task.adc_config)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -111,13 +111,13 @@ class TaskEnv(ActuatorPortMethods, gym.Env[Any, Any]):
         return None
 
     def _show(self) -> None:
-        if self._window is not None:
-            self._window.show(self.task.render(0))
+        if self._screen is not None:
+            self._screen.show(self.task.render(0))
 
     def close(self) -> None:
         """Close the window and the physics."""
-        if self._window is not None:
-            self._window.close()
+        if self._screen is not None:
+            self._screen.close()
         self.task.close()
 
 
@@ -160,7 +160,7 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         self._running = False
         self.watchers: list[EpisodeWatcher] = []
         """Are shown every step before finished envs are reset."""
-        stand_as_identified(task.backend, task.adc_config)
+        _stand_as_identified(task.backend, task.adc_config)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -263,3 +263,20 @@ def _load_env_state(env: Any, runner: EpisodeRunner, state: EnvState) -> bool:
     env.action_space.np_random.bit_generator.state = actions.bit_generator.state
     runner.load_env_state(part_of(state, "episodes"), env.np_random)
     return bool(part_of(state, "running", bool))
+
+
+def _stand_as_identified(backend: Any, config: CurriculumConfig) -> None:
+    """Write the target gains of a task's curriculum to every env; a curriculum's wrapper stiffens them afterwards.
+
+    A backend with ``fixed_gains`` is left alone: a robot is what was identified, at the gains that it is commanded.
+
+    Args:
+        backend: The actuators.
+        config: The curriculum that the task recommends; its target is the identified stiffness.
+    """
+    if getattr(backend, "fixed_gains", False):
+        return
+    target = ActuatorCurriculum(config, backend.joint_names).target_stiffness
+    stiffness = np.tile(target, (backend.num_envs, 1))
+    damping = config.damping_at(stiffness, backend.effective_inertia(), backend.joint_names)
+    backend.set_gains(stiffness, damping)

@@ -123,7 +123,7 @@ def test_importing_the_library_loads_no_simulator_and_no_rl_library():
 @pytest.mark.parametrize(
     ("words", "home"),
     [
-        ('matplotlib.use("Agg"', "adc_wrappers/runs/plotting.py"),
+        ('matplotlib.use("Agg"', "adc_wrappers/runs/pictures.py"),
         ("class DeterministicPolicy", "adc_wrappers/training/deterministic.py"),
         ('"steps_per_second":', "adc_wrappers/training/metrics.py"),
         ('"num_timesteps":', "adc_wrappers/training/resuming.py"),

@@ -38,7 +38,7 @@ class Advise:
     def run(self) -> int:
         """Measure, and suggest."""
         from adc_wrappers.viability import advise
-        from adc_wrappers.viability.figures import write_records
+        from adc_wrappers.viability.pictures import write_records
 
         console = Console(highlight=False, soft_wrap=True)
         _, found, kernel, time_limit = measure(self.task, self.stiffness, self.exploration, self.seed)

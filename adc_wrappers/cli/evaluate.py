@@ -1,24 +1,57 @@
-"""``adc eval``, and an evaluation in words and tables."""
+"""``adc eval``: the policy that a command is given, and an evaluation in words and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from adc_wrappers.core.errors import CurriculumError
-from adc_wrappers.runs import RunFolder
+from adc_wrappers.runs import RunFolder, RunFolderError
 
 from .overrides import parse_settings
-from .policies import open_policy
 from .progress import EvaluationProgress
 
-__all__ = ["Evaluate", "evaluate_run", "evaluation_title", "format_rate", "print_evaluation"]
+if TYPE_CHECKING:
+    from adc_wrappers.policy import Policy
+    from adc_wrappers.training import TrainedPolicy
+
+__all__ = [
+    "Evaluate",
+    "evaluate_run",
+    "evaluation_title",
+    "format_rate",
+    "is_policy_file",
+    "open_policy",
+    "print_evaluation",
+]
+
+
+def is_policy_file(path: Path) -> bool:
+    """Whether ``path`` names a policy file rather than a run folder."""
+    return path.suffix == ".onnx"
+
+
+def open_policy(path: Path) -> TrainedPolicy | Policy:
+    """Return the newest policy of a run folder, or the policy of an ``.onnx`` file.
+
+    Both have ``config``, ``steps`` and ``curriculum``, and are called with a batch of observations for a batch of
+    actions.
+    """
+    if is_policy_file(path):
+        from adc_wrappers.policy import load
+
+        return load(path)
+    if path.is_file():
+        raise RunFolderError(f"{path} is a file; expected a run folder, or a policy that ends in .onnx.")
+    from adc_wrappers.training import load_trained
+
+    return load_trained(RunFolder.open(path))
 
 
 def print_evaluation(console: Console, summary: dict[str, Any]) -> None:

@@ -18,8 +18,8 @@ from rich.table import Table
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.registry import find_task, make_env
 
+from .evaluate import open_policy
 from .overrides import parse_settings
-from .policies import open_policy
 
 if TYPE_CHECKING:
     from adc_wrappers.viability import Narrowness
@@ -180,7 +180,7 @@ def write_measurement(
     folder: Path, task: str, found: Sequence[Narrowness], kernel: Sequence[float] | None
 ) -> list[Path]:
     """Write picture and tables."""
-    from adc_wrappers.viability.figures import draw_narrowness, narrowness_rows, survival_rows, write_rows
+    from adc_wrappers.viability.pictures import draw_narrowness, narrowness_rows, survival_rows, write_rows
 
     return [
         draw_narrowness(task, found, folder / "narrowness.png", kernel),

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from .policies import open_policy
+from .evaluate import open_policy
 
 __all__ = ["Play"]
 

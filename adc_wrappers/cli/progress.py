@@ -1,4 +1,4 @@
-"""How far a command is: a live bar in a terminal, a line every few seconds elsewhere."""
+"""Progress of a command: a live bar in a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from .training_options import TrainingOptions, ppo_options
 
 if TYPE_CHECKING:
     from adc_wrappers.study import Executor, Job, JobResult, Plan, RobotFacts
-    from adc_wrappers.study.runner import StudyOutcome
+    from adc_wrappers.study.executors import StudyOutcome
     from adc_wrappers.training import TrainConfig
 
 __all__ = ["Study", "StudyReport"]
@@ -151,7 +151,7 @@ class StudyRun(TrainingOptions):
     def _run(
         self, console: Console, plan: Plan, facts: RobotFacts, jobs: list[Job], executor: Executor, out: Path
     ) -> int:
-        from adc_wrappers.study.runner import run_study
+        from adc_wrappers.study.executors import run_study
 
         config = plan.config
         console.print(

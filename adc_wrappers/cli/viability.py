@@ -153,7 +153,7 @@ class Viability:
 
     def _figure(self, console: Console) -> list[Path]:
         from adc_wrappers.viability import success_curve
-        from adc_wrappers.viability.figures import draw_viability, write_success
+        from adc_wrappers.viability.pictures import draw_viability, write_success
 
         starts, settings = self._starts(self.start_points), self._regulator()
         with steps_shown("simulating", len(self.frequencies)) as step:
@@ -175,7 +175,7 @@ class Viability:
             kernel_coverage,
             kernel_family,
         )
-        from adc_wrappers.viability.figures import write_records
+        from adc_wrappers.viability.pictures import write_records
 
         settings = KernelSettings(horizon=self.kernel_horizon, command_rate=self.kernel_rate)
         frequencies, points = sorted(self.kernel_frequencies), sorted(self.kernel_points)
@@ -196,7 +196,7 @@ class Viability:
         return coverage, made
 
     def _influence(self) -> list[Path]:
-        from adc_wrappers.viability.figures import draw_influence, write_rows
+        from adc_wrappers.viability.pictures import draw_influence, write_rows
         from adc_wrappers.viability.success import VARIANTS, influence_curves
 
         with steps_shown("varying settings", sum(map(len, VARIANTS.values()))) as step:
@@ -215,7 +215,7 @@ class Viability:
 
     def _proposition(self, console: Console) -> list[Path]:
         from adc_wrappers.viability import KernelSettings, check_proposition
-        from adc_wrappers.viability.figures import write_records
+        from adc_wrappers.viability.pictures import write_records
         from adc_wrappers.viability.proposition import MARGINS
 
         settings = KernelSettings(horizon=self.kernel_horizon, command_rate=self.kernel_rate, points=15)

@@ -17,11 +17,11 @@ from adc_wrappers.core.errors import did_you_mean
 from adc_wrappers.envs.registry import TASKS, make_env
 from adc_wrappers.runs import RunFolderError
 
+from .evaluate import is_policy_file, open_policy
 from .overrides import parse_settings
-from .policies import is_policy_file, open_policy
 
 if TYPE_CHECKING:
-    from adc_wrappers.viewing import ViewSession
+    from adc_wrappers.viewing import Playback
 
 __all__ = ["View"]
 
@@ -59,20 +59,20 @@ class View:
 
     def run(self) -> int:
         """View."""
-        session, env, title = self._session()
+        playback, env, title = self._playback()
         console = Console(highlight=False, soft_wrap=True)
         try:
             show = self._browser if self.viewer == "browser" else self._window
-            show(session, console, title)
+            show(playback, console, title)
         finally:
             env.close()
         return 0
 
-    def _session(self) -> tuple[ViewSession, Any, str]:
+    def _playback(self) -> tuple[Playback, Any, str]:
         """Return what is shown, its env, and what it is called."""
         from adc_wrappers.envs.fit import check_env
         from adc_wrappers.training.evaluating import asked_differences
-        from adc_wrappers.viewing import ViewSession, make_action
+        from adc_wrappers.viewing import Playback, make_action
 
         path = Path(self.target)
         has_policy = is_policy_file(path) or (path / "config.json").is_file()
@@ -93,34 +93,34 @@ class View:
             curriculum, title = env.adc_config, self.target
             policy = make_action(self.action, env.task, self.seed)
         stiffness = curriculum.target_stiffness if self.stiffness is None else self.stiffness
-        session = ViewSession(env, policy, stiffness=np.asarray(stiffness), curriculum=curriculum, seed=self.seed)
+        playback = Playback(env, policy, stiffness=np.asarray(stiffness), curriculum=curriculum, seed=self.seed)
         if has_policy:
             elsewhere = bool(settings) or self.backend not in (None, config.backend)
             asked = asked_differences(settings=elsewhere, stiffness=self.stiffness is not None)
             check_env(trained, env, asked=asked)
-        return session, env, title
+        return playback, env, title
 
     def _going(self) -> Callable[[], bool]:
         end = float("inf") if self.seconds is None else time.perf_counter() + self.seconds
         return lambda: time.perf_counter() < end
 
-    def _browser(self, session: ViewSession, console: Console, title: str) -> None:
-        from adc_wrappers.viewing import BrowserView, figure_of
+    def _browser(self, playback: Playback, console: Console, title: str) -> None:
+        from adc_wrappers.viewing import BrowserView, puppet_of
 
-        view = BrowserView(session, figure_of(session.task), port=self.port, title=title)
+        view = BrowserView(playback, puppet_of(playback.task), port=self.port, title=title)
         try:
             console.print(f"watch {view.address}\nCtrl+C ends it. From elsewhere: ssh -L PORT:{view.address[7:]} HOST")
-            session.run(view.draw, self._going())
+            playback.run(view.draw, self._going())
         finally:
             view.close()
 
-    def _window(self, session: ViewSession, console: Console, title: str) -> None:
-        from adc_wrappers.viewing import MujocoWindow
+    def _window(self, playback: Playback, console: Console, title: str) -> None:
+        from adc_wrappers.viewing import MujocoScreen
 
-        window = MujocoWindow(session.task)
+        window = MujocoScreen(playback.task)
         try:
             console.print(f"showing {title}; close the window or press Ctrl+C to end it")
             going = self._going()
-            session.run(window.draw, lambda: going() and window.is_open)
+            playback.run(window.draw, lambda: going() and window.is_open)
         finally:
             window.close()

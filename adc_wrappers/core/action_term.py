@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .backend_access import ChildPorts
+from .backend_access import ChildrenBackend
 from .errors import CurriculumError
 
 __all__ = ["ActionTerm", "ChildActionTerms", "find_action_term"]
@@ -80,7 +80,7 @@ class ChildActionTerms:
         backend: The children; every one has an action term.
     """
 
-    def __init__(self, backend: ChildPorts) -> None:
+    def __init__(self, backend: ChildrenBackend) -> None:
         if backend.action_joints is None:
             raise CurriculumError("the child envs have no action term.")
         self.joint_names = backend.action_joints
@@ -108,7 +108,7 @@ def find_action_term(env: Any, backend: Any) -> ActionTerm | ChildActionTerms | 
         env: The env, wrapped or not.
         backend: The backend that the env's curriculum writes to.
     """
-    if isinstance(backend, ChildPorts):
+    if isinstance(backend, ChildrenBackend):
         return None if backend.action_joints is None else ChildActionTerms(backend)
     term = getattr(getattr(env, "unwrapped", env), "action_term", None)
     return term if isinstance(term, ActionTerm) else None

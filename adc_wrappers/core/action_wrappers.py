@@ -124,7 +124,7 @@ def _joint_order(
 
 
 class ActionScaleCoupling(ActionWrapperBase, gym.utils.RecordConstructorArgs):
-    """Keeps ``K·α`` constant: scales actions by ``K_*/K``, so that an action means the same torque at every K.
+    """Constant ``K·α``: actions are scaled by ``K_*/K``, so that an action means the same torque at every K.
 
     Actions are clipped to the action space first; at the target gains nothing is scaled.
 

@@ -1,7 +1,8 @@
-"""Reaching a backend: on an env, through Gymnasium's worker processes, or through a method call."""
+"""Access to the backend and the task of an env: on the env itself, or in children that are reached one by one."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +12,19 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from .actuators import ActuatorBackend, Gains, check_backend_shape, to_numpy
-from .errors import BackendError
+from .errors import BackendError, CurriculumError
 from .gym_bases import WrapperBase
 
-__all__ = ["ActuatorPort", "ActuatorPortMethods", "ChildPorts", "VectorPortBackend", "find_backend", "own_task"]
+__all__ = [
+    "ActuatorPort",
+    "ActuatorPortMethods",
+    "ChildTasks",
+    "ChildrenBackend",
+    "VectorChildrenBackend",
+    "find_backend",
+    "find_task",
+    "own_task",
+]
 
 BACKEND_ATTRIBUTE = "actuator_backend"
 
@@ -135,7 +145,7 @@ class ActuatorPortMethods:
 
 
 class ActuatorPort(ActuatorPortMethods, WrapperBase, gym.utils.RecordConstructorArgs):
-    """Opens one env's backend to a curriculum that lives in another process.
+    """An opening of one env's backend to a curriculum that lives in another process.
 
     Wrap each child of an ``AsyncVectorEnv`` or ``SubprocVecEnv`` whose env does not carry a backend itself; the envs
     of this library need no such wrapper.
@@ -151,7 +161,7 @@ class ActuatorPort(ActuatorPortMethods, WrapperBase, gym.utils.RecordConstructor
         WrapperBase.__init__(self, env)
 
 
-class ChildPorts:
+class ChildrenBackend(ABC):
     """A backend over children that are reached one by one; subclasses say how to call them."""
 
     def __init__(self, num_envs: int, descriptions: Sequence[dict[str, Any]]) -> None:
@@ -178,20 +188,25 @@ class ChildPorts:
         """Return the mean over the children."""
         return np.asarray(self._inertia, dtype=np.float64)
 
+    def gains(self) -> Gains:
+        """Read every child's live gains."""
+        pairs = self.call_children("adc_get_gains")
+        return Gains(np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs]))
+
+    @abstractmethod
     def send_actions(self, part: str, rows: NDArray[np.float64] | None) -> None:
         """Give every child's action term its row of a factor or of noise."""
-        raise NotImplementedError(f"{type(self).__name__} does not reach the action terms of its children.")
 
+    @abstractmethod
     def call_children(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every child, with the same arguments, and return the answers."""
-        raise NotImplementedError(f"{type(self).__name__} does not call methods of its children.")
 
+    @abstractmethod
     def load_task_states(self, states: Sequence[dict[str, Any]]) -> None:
         """Give every child's task its state."""
-        raise NotImplementedError(f"{type(self).__name__} does not reach the tasks of its children.")
 
 
-class VectorPortBackend(ChildPorts):
+class VectorChildrenBackend(ChildrenBackend):
     """The children of a Gymnasium ``SyncVectorEnv`` or ``AsyncVectorEnv`` as one backend."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
@@ -205,11 +220,6 @@ class VectorPortBackend(ChildPorts):
                 "adc_wrappers.ActuatorPort(env, backend=...), or pass backend= for the whole batch."
             ) from error
         super().__init__(env.num_envs, descriptions)
-
-    def gains(self) -> Gains:
-        """Read every child's live gains."""
-        pairs = self._env.call("adc_get_gains")
-        return Gains(np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs]))
 
     def set_gains(
         self,
@@ -235,3 +245,55 @@ class VectorPortBackend(ChildPorts):
     def load_task_states(self, states: Sequence[dict[str, Any]]) -> None:
         """Give every child's task its state."""
         self._env.set_attr("adc_loaded_task", list(states))
+
+
+_ENVS = "envs"
+
+
+class ChildTasks:
+    """The tasks of envs that are reached one by one, such as those in worker processes, as one.
+
+    Args:
+        backend: The children; every one has a task that may keep a state.
+    """
+
+    def __init__(self, backend: ChildrenBackend) -> None:
+        self._backend = backend
+
+    @property
+    def training(self) -> bool:
+        """Whether what eases in training goes on easing, in every child."""
+        return all(self._backend.call_children("adc_task_training"))
+
+    @training.setter
+    def training(self, training: bool) -> None:
+        self._backend.call_children("adc_train_task", training)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what training has changed in each child's task, as JSON-ready values."""
+        return {_ENVS: self._backend.call_children("adc_task_state")}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned."""
+        states = state.get(_ENVS)
+        if not isinstance(states, list) or len(states) != self._backend.num_envs:
+            raise CurriculumError(
+                f"task state: expected a list of {self._backend.num_envs} under {_ENVS!r}, one for each env, got "
+                f"{states!r}. Load it into as many envs as it was saved with."
+            )
+        self._backend.load_task_states(states)
+
+
+def find_task(env: Any, backend: Any) -> Any:
+    """Return the task of an env of this library, or of its children; None for an env that has none.
+
+    Args:
+        env: The env, wrapped or not.
+        backend: The backend that the env's curriculum writes to.
+
+    Returns:
+        An object with ``training``, ``state_dict()`` and ``load_state_dict()``.
+    """
+    if isinstance(backend, ChildrenBackend):
+        return ChildTasks(backend) if backend.has_tasks else None
+    return own_task(env)

@@ -1,4 +1,4 @@
-"""Applies a curriculum to the gains of a backend, checks that it took, and reports."""
+"""The controller of a backend's gains: it applies a curriculum, checks that it took, and reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHANGED = "were changed behind the curriculum"
 
 
 class CurriculumController:
-    """Owns a backend's gains: whatever the joints are doing, this object set it.
+    """The owner of a backend's gains: whatever the joints are doing, this object set it.
 
     Args:
         backend: Where gains are written.

@@ -1,4 +1,4 @@
-"""Counting completed episodes, by the wrapper's own clock and never from an env's buffers."""
+"""Counters of completed episodes, by the wrapper's own clock and never from an env's buffers."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ STATE_VERSION = 1
 
 
 class ActuatorCurriculum:
-    """Turns completed episode lengths into joint stiffness, once per iteration.
+    """The curriculum: from completed episode lengths to joint stiffness, once per iteration.
 
     Args:
         config: The settings; the paper's by default.

@@ -1,4 +1,4 @@
-"""What moves progress: functions from an iteration's report to a progress in [0, 1]."""
+"""Drivers of progress: functions from an iteration's report to a progress in [0, 1]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an iteration's episodes and steps add up to, and averages after a resume that began every env anew."""
+"""Totals of an iteration's episodes and steps, and averages after a resume that began every env anew."""
 
 from __future__ import annotations
 

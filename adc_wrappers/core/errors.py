@@ -5,7 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["BackendError", "CurriculumError", "MissingExtraError", "UnknownSettingError", "did_you_mean"]
+__all__ = [
+    "BackendError",
+    "CurriculumError",
+    "MissingExtraError",
+    "RunFolderError",
+    "UnknownSettingError",
+    "did_you_mean",
+]
 
 
 class CurriculumError(ValueError):
@@ -18,6 +25,10 @@ class UnknownSettingError(CurriculumError, TypeError):
 
 class BackendError(RuntimeError):
     """A backend that is absent, incomplete, or does not do what was asked of it."""
+
+
+class RunFolderError(RuntimeError):
+    """A run folder that is missing, foreign, or in the way, or a file in it that cannot be used."""
 
 
 class MissingExtraError(ImportError):

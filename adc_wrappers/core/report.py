@@ -1,4 +1,4 @@
-"""What a wrapper says about its curriculum."""
+"""The report of a wrapper about its curriculum."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from .actuators import ActuatorBackend
-from .backend_access import VectorPortBackend, find_backend
+from .backend_access import VectorChildrenBackend, find_backend
 from .config import CurriculumConfig
 from .controller import ApplyAt, CurriculumController
 from .counters import ArrayCounter
@@ -146,5 +146,5 @@ def _backend_and_config(env: VectorEnv[Any, Any, Any], backend: Any) -> tuple[Ac
         return find_backend(env, backend), getattr(env.unwrapped, "adc_config", None)
     if not hasattr(env.unwrapped, "call"):
         return find_backend(env), None
-    children = VectorPortBackend(env)
+    children = VectorChildrenBackend(env)
     return children, children.config

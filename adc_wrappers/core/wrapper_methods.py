@@ -1,4 +1,4 @@
-"""What the curriculum's wrappers have in common."""
+"""Methods that the curriculum's wrappers have in common."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from gymnasium.error import ResetNeeded
 
+from .backend_access import find_task
 from .controller import CurriculumController
 from .curriculum import ActuatorCurriculum
 from .env_states import EnvState, EnvStateError, part_of
 from .episode_totals import EpisodeTotals
 from .errors import CurriculumError
 from .report import CurriculumReport
-from .task_access import find_task
 
 __all__ = ["CurriculumMethods", "check_iteration_steps", "find_curriculum", "layers"]
 

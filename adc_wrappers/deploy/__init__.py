@@ -1,4 +1,4 @@
-"""Running a policy file on a robot: preflight, trials, recordings and their statistics."""
+"""Deployment of a policy file on a robot: preflight, trials, recordings and their statistics."""
 
 from .preflight import PreflightItem, PreflightReport, preflight
 from .recorder import TrialRecorder

@@ -1,4 +1,4 @@
-"""What must be known, and right, before a policy may drive a robot."""
+"""The preflight: what must be known, and right, before a policy may drive a robot."""
 
 from __future__ import annotations
 

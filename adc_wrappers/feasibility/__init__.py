@@ -1,4 +1,4 @@
-"""Whether a stance on two feet can be held at all: statics, and the action scale that it takes."""
+"""Feasibility of a stance on two feet: statics, and the action scale that it takes."""
 
 from .action_scale import InfeasibleStanceError, smallest_action_scale
 from .statics import STANCES, StaticStance, find_robot, find_stance

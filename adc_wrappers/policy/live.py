@@ -1,4 +1,4 @@
-"""What an export reads from a live env: gains, joints, rates, and whether anything stands in between."""
+"""A live env as an export reads it: gains, joints, rates, and whether anything stands in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy file says about itself: one JSON document in the ONNX metadata."""
+"""Metadata of a policy file, what it says about itself: one JSON document in the ONNX metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a policy file with onnxruntime."""
+"""The runtime of policy files, with onnxruntime."""
 
 from __future__ import annotations
 

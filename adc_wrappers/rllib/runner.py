@@ -1,4 +1,4 @@
-"""What happens inside an env runner: a layer around its vector env that follows the driver's curriculum."""
+"""The curriculum inside an env runner: a layer around its vector env that follows the driver's curriculum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From our PPO settings to the dict that RSL-RL's runner takes (5.x), and the paper's for Isaac Lab's envs."""
+"""Our PPO settings as the dict that RSL-RL's runner takes (5.x), and the paper's for Isaac Lab's envs."""
 
 from __future__ import annotations
 

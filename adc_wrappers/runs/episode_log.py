@@ -1,4 +1,4 @@
-"""Every counted episode of an evaluation, written down, and its last seconds kept as poses to be drawn later."""
+"""Episodes of an evaluation, every counted one written down, and its last seconds kept as poses to be drawn later."""
 
 from __future__ import annotations
 

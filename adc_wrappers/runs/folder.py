@@ -12,11 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from adc_wrappers.core.errors import RunFolderError
 from adc_wrappers.core.files import full_disk_explained, is_leftover, sync_folder, write_json
 from adc_wrappers.core.reading import read_object
 
 from .checkpoint import CheckpointStore
-from .errors import RunFolderError
 from .lock import LOCK_FILE, FolderLock
 from .metrics import MetricsFile
 

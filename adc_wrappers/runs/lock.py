@@ -19,10 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
+from adc_wrappers.core.errors import RunFolderError
 from adc_wrappers.core.files import make_folder, sync_folder
 from adc_wrappers.core.reading import parse_json
-
-from .errors import RunFolderError
 
 __all__ = ["LOCK_FILE", "FolderLock", "FolderLockedError", "LockOwner", "holding_folder"]
 
@@ -153,7 +152,7 @@ class FolderLockedError(RunFolderError):
 
 
 class FolderLock:
-    """Holds a folder for this process: a file made with ``O_EXCL``, which network file systems honour too.
+    """The hold of this process on a folder: a file made with ``O_EXCL``, which network file systems honour too.
 
     The thread that holds it may take it again. It is given back at the end of the ``with`` block, on an exception,
     Ctrl-C, SIGTERM and SIGHUP; a process that was killed leaves it behind, and the next one on that machine takes it

@@ -7,10 +7,9 @@ import io
 import os
 from pathlib import Path
 
+from adc_wrappers.core.errors import RunFolderError
 from adc_wrappers.core.files import full_disk_explained, write_atomically
 from adc_wrappers.core.reading import read_text
-
-from .errors import RunFolderError
 
 __all__ = ["MetricsFile"]
 

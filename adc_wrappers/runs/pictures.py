@@ -11,15 +11,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adc_wrappers.core.errors import MissingExtraError, RunFolderError
 from adc_wrappers.core.files import whole_file
 
 from .episode_log import SUCCESS, Clip
-from .errors import RunFolderError
 from .evaluation import EvaluationResult
 from .folder import RunFolder
-from .plotting import pyplot
 
-__all__ = ["draw_failures", "plot_runs"]
+__all__ = ["draw_failures", "plot_runs", "pyplot"]
+
+
+def pyplot(what: str = "Plotting") -> Any:
+    """Return ``matplotlib.pyplot``, drawing into files unless a program has chosen a window before.
+
+    Args:
+        what: What needs it, for the error.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg", force=False)
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "viz", what) from error
+    return plt
 
 
 def plot_runs(runs: Sequence[RunFolder], path: Path) -> tuple[Path, Path]:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
-from adc_wrappers.core import ActuatorCurriculum, BackendError, CurriculumConfig, CurriculumError, Gains
+from adc_wrappers.core import ActuatorCurriculum, BackendError, CurriculumConfig, CurriculumError
 from adc_wrappers.core.action_wrappers import ActionNoise, ActionScaler
-from adc_wrappers.core.backend_access import ChildPorts
+from adc_wrappers.core.backend_access import ChildrenBackend
 from adc_wrappers.core.controller import ApplyAt, CurriculumController
 from adc_wrappers.core.counters import ArrayCounter
 from adc_wrappers.core.env_states import EnvStateError
@@ -28,7 +28,7 @@ from adc_wrappers.training.ppo import ActionConfig
 __all__ = ["ActionVecEnv", "ActuatorCurriculumVecEnv", "find_curriculum"]
 
 
-class _VecEnvBackend(ChildPorts):
+class _VecEnvBackend(ChildrenBackend):
     """The children of a Dummy- or SubprocVecEnv as one backend, reached with ``env_method``."""
 
     def __init__(self, venv: VecEnv) -> None:
@@ -39,11 +39,6 @@ class _VecEnvBackend(ChildPorts):
             )
         self._venv = venv
         super().__init__(venv.num_envs, venv.env_method("adc_describe"))
-
-    def gains(self) -> Gains:
-        """Read every child's live gains."""
-        pairs = self._venv.env_method("adc_get_gains")
-        return Gains(np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs]))
 
     def set_gains(
         self,

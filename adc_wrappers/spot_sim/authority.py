@@ -1,4 +1,4 @@
-"""Who may do what with the practice robot: logins, the lease of its body, the software E-stop."""
+"""Authority over the practice robot: logins, the lease of its body, the software E-stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting a practice robot in a process of its own, and talking to it behind its clients' backs."""
+"""The launcher of a practice robot: it starts one in its own process, and talks to it behind its clients' backs."""
 
 from __future__ import annotations
 

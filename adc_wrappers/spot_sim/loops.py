@@ -1,4 +1,4 @@
-"""What makes time pass: the wall clock, or whatever has to be done."""
+"""Loops that make time pass: by the wall clock, or whatever has to be done."""
 
 from __future__ import annotations
 

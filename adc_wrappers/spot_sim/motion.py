@@ -1,4 +1,4 @@
-"""What the joints are told, physics step by physics step: limp, moving to a pose, or following joint commands."""
+"""Motion, what the joints are told step by step: limp, moving to a pose, or following joint commands."""
 
 from __future__ import annotations
 

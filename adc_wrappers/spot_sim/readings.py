@@ -1,4 +1,4 @@
-"""What the sensors say, and the way of the states to the clients with what can happen to them on it."""
+"""Readings of the sensors, and the way of the states to the clients with what can happen to them on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From plain functions to gRPC handlers: headers, the login check, and what a service is called."""
+"""Plain functions as gRPC handlers: headers, the login check, and what a service is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulated robot does as pictures, films and a page in the browser."""
+"""Pictures, films and a page in the browser of what the simulated robot does."""
 
 from __future__ import annotations
 
@@ -138,10 +138,10 @@ class PracticeRobotPage:
     """
 
     def __init__(self, robot: PracticeRobot, port: int = 8080) -> None:
-        from adc_wrappers.viewing import FigurePage, SpotFigure
+        from adc_wrappers.viewing import PuppetPage, SpotPuppet
 
         self._mirror = _Mirror(robot)
-        self._page = FigurePage(SpotFigure(self._mirror), port=port, title="practice robot")
+        self._page = PuppetPage(SpotPuppet(self._mirror), port=port, title="practice robot")
         self._text: Any = self._page.server.gui.add_markdown("")
         self._clock = 0
         self.address = self._page.address

@@ -1,4 +1,4 @@
-"""From runs to the numbers of a report, and to files of them."""
+"""Numbers of a report, from a study's runs, and files of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Who does the runs of a study: processes here, a Ray cluster, or Slurm."""
+"""Executors of a study's runs: processes here, a Ray cluster, or Slurm; and a plan done by one of them.
+
+What is finished is left alone, what fails is reported, what was cut off goes on.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,30 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, Protocol
 
+from adc_wrappers.core.cores import available_cores
 from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.runs.lock import LOCK_FILE
 
-from .job import Job, JobResult
+from .job import Job, JobResult, is_finished, run_job, write_down
 from .plan import STUDY_FILE
 
-__all__ = ["Executor", "JobFunction", "LocalExecutor", "RayExecutor", "SlurmExecutor", "pack_unless_shared", "unpack"]
+__all__ = [
+    "Executor",
+    "JobFunction",
+    "LocalExecutor",
+    "RayExecutor",
+    "SlurmExecutor",
+    "StudyOutcome",
+    "pack_unless_shared",
+    "run_study",
+    "unpack",
+]
 
 
 JobFunction = Callable[[Job], JobResult]
@@ -36,7 +51,7 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Executor(Protocol):
-    """Does jobs somewhere."""
+    """A place where jobs are done."""
 
     def map(self, function: JobFunction, jobs: Sequence[Job]) -> Iterator[JobResult]:
         """Yield the result of every job as it comes; a job whose process dies gives a failed one."""
@@ -101,11 +116,6 @@ class one_thread_each:  # noqa: N801 (a context manager)
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _begin_worker() -> None:
@@ -264,3 +274,39 @@ def _result(submitted: Any, job: Job) -> JobResult:
         return JobResult.lost(job, f"Slurm job {submitted.job_id} failed: {error}")
     result: JobResult = submitted.result()
     return result
+
+
+@dataclass
+class StudyOutcome:
+    """What became of the runs."""
+
+    kept: list[Job] = field(default_factory=list)
+    """Finished before; not touched."""
+
+    finished: list[JobResult] = field(default_factory=list)
+    """Finished now."""
+
+    failed: list[JobResult] = field(default_factory=list)
+    """Failed; their folders are there, and they are tried again the next time."""
+
+
+def run_study(
+    jobs: Sequence[Job], executor: Executor, on_result: Callable[[StudyOutcome, JobResult], None] | None = None
+) -> StudyOutcome:
+    """Do the jobs that are not finished.
+
+    Args:
+        jobs: The runs.
+        executor: Where they are done.
+        on_result: Called after every run.
+    """
+    outcome = StudyOutcome(kept=[job for job in jobs if is_finished(job)])
+    kept = {job.folder for job in outcome.kept}
+    folders = {(job.condition, job.seed): Path(job.folder) for job in jobs}
+    for result in executor.map(run_job, [job for job in jobs if job.folder not in kept]):
+        if result.gone:
+            write_down(folders[result.condition, result.seed], result.state, result.error, result.seconds)
+        (outcome.finished if result.state == "finished" else outcome.failed).append(result)
+        if on_result is not None:
+            on_result(outcome, result)
+    return outcome

@@ -1,4 +1,4 @@
-"""What a study runs: conditions, seeds, one base config; kept in ``study.json``."""
+"""The plan of a study: conditions, seeds, one base config; kept in ``study.json``."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ import numpy as np
 from adc_wrappers.core.files import write_atomically
 
 from .analysis import CURVES, ConditionNumbers, analyse, curves_of, profiles, write_tables
-from .figures import FILM_SEED, condition_colours, draw_figures, film_of, mode_colours, record_films
 from .markdown import Cell, Table, conditions_shown, headline, how_to_repeat, is_ours, markdown_report, study_tables
+from .pictures import FILM_SEED, condition_colours, draw_pictures, film_of, mode_colours, record_films
 from .results import METRICS, StudyResults, read_results
 
 __all__ = ["html_page", "write_report"]
@@ -269,7 +269,7 @@ def write_report(
     if films:
         record_films(results)
     write_tables(results, numbers, out, seed=seed)
-    pictures = draw_figures(results, numbers, out, seed=seed)
+    pictures = draw_pictures(results, numbers, out, seed=seed)
     text = markdown_report(results, numbers, [path.name for path in pictures], seed=seed)
     write_atomically(out / "report.md", text.encode())
     page = out / "report.html"

@@ -1,4 +1,4 @@
-"""What a study's folder holds, finished or not; runs that were moved there by hand included."""
+"""Results in a study's folder, finished or not; runs that were moved there by hand included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the end of a search to what was found, and what to warn of."""
+"""Findings of a search at its end, and what to warn of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From logs to parameters: CMA-ES over a batch of robots, Gauss-Newton to finish, and what the data say about it."""
+"""Identification from logs: CMA-ES over a batch of robots, Gauss-Newton to finish, and what the data say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the data say about each parameter: sensitivity, intervals, and directions that cannot be told apart."""
+"""Information in the data about each parameter: sensitivity, intervals, and directions that cannot be told apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a simulation is from what was measured: row by row, or as distributions."""
+"""Losses, how far a simulation is from what was measured: row by row, or as distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is identified: which parameters are free, for which joints together, and between which bounds."""
+"""Parameters that are identified: which are free, for which joints together, and between which bounds."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adc_wrappers.core.files import whole_file, write_atomically, write_json
-from adc_wrappers.runs.plotting import pyplot
+from adc_wrappers.runs.pictures import pyplot
 
 from .result import Identification
 

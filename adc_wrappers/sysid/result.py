@@ -1,4 +1,4 @@
-"""What an identification found, as numbers for people, for JSON and for a curriculum."""
+"""The result of an identification, as numbers for people, for JSON and for a curriculum."""
 
 from __future__ import annotations
 

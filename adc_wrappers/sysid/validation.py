@@ -1,4 +1,4 @@
-"""Does what was identified hold for a log that was not used, recorded at other gains?"""
+"""Validation of what was identified, on a log that was not used, recorded at other gains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that decides a training run, whoever trains, and who is told how far it is."""
+"""The config of a training run: everything that decides it, whoever trains, and who is told how far it is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["TRAINERS", "WORKERS", "ProgressReporter", "TrainConfig", "as_stored"
 
 
 class ProgressReporter(Protocol):
-    """Is told how far a run is."""
+    """A listener that is told how far a run is."""
 
     def update(self, steps: int, row: dict[str, float]) -> None:
         """Take note of an iteration's end; ``row`` is the one written to ``metrics.csv``."""

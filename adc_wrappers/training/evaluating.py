@@ -1,4 +1,4 @@
-"""Evaluating a trained policy: as it was trained, or in another engine, with other settings, at another stiffness."""
+"""Evaluation of a policy: as it was trained, or in another engine, with other settings, at another stiffness."""
 
 from __future__ import annotations
 

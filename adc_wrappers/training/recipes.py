@@ -1,4 +1,4 @@
-"""How each task trains by default, and the paper's own settings."""
+"""Recipes: how each task trains by default, and the paper's own settings."""
 
 from __future__ import annotations
 

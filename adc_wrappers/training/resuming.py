@@ -1,4 +1,4 @@
-"""What a checkpoint holds beside weights and curriculum, so that a resumed run goes on as if it had not stopped."""
+"""Parts of a checkpoint beside weights and curriculum, so that a resumed run goes on as if it had not stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing K_0 by the paper's rule: the smallest stiffness at which a policy trained there passes a threshold."""
+"""The choice of K_0 by the paper's rule: the smallest stiffness at which a policy trained there passes a threshold."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adc_wrappers.core.files import whole_file, write_atomically
-from adc_wrappers.runs.plotting import pyplot
+from adc_wrappers.runs.pictures import pyplot
 
 from .selection import Selection, pool
 

@@ -76,7 +76,7 @@ def trainer_module(name: str) -> Any:
 
 
 class QuietReporter:
-    """Is told about every iteration and says nothing; the numbers are in ``metrics.csv``."""
+    """A listener that says nothing about an iteration; the numbers are in ``metrics.csv``."""
 
     def update(self, steps: int, row: dict[str, float]) -> None:
         """Take note of an iteration's end."""

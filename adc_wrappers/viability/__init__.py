@@ -1,4 +1,4 @@
-"""Why a task does not start to learn: viability kernels of the cart-pole, and a meter of narrowness for any task."""
+"""Viability, or why a task does not start to learn: kernels of the cart-pole, a meter of narrowness for any task."""
 
 from .advice import Advice, advise
 from .coverage import Coverage, Inclusion, common_states, compare_kernels, kernel_coverage, kernel_family

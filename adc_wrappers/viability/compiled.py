@@ -10,19 +10,18 @@ both.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
 
+from adc_wrappers.core.cores import available_cores
 from adc_wrappers.core.errors import MissingExtraError
 
 __all__ = [
     "accelerations",
     "advance",
-    "available_threads",
     "backup",
     "cart_successors",
     "compiled",
@@ -54,16 +53,9 @@ def compiled(function: _Function) -> _Function:
     return result
 
 
-def available_threads() -> int:
-    """Return the number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def spread(work: Callable[[int, int], Any], count: int, threads: int | None = None) -> list[Any]:
     """Call ``work(first, last)`` on parts of ``range(count)``, one thread each, and return the answers in order."""
-    parts = max(1, min(count, available_threads() if threads is None else threads))
+    parts = max(1, min(count, available_cores() if threads is None else threads))
     edges = [count * part // parts for part in range(parts + 1)]
     if parts == 1:
         return [work(0, count)]

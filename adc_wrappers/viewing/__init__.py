@@ -1,18 +1,18 @@
-"""Watching a task live: in a browser, or in MuJoCo's window."""
+"""Views of a live task: in a browser, or in MuJoCo's window."""
 
-from .browser import BrowserView, FigurePage
-from .figures import Figure, SpotFigure, figure_of
-from .view_session import ACTIONS, ViewSession, make_action
-from .window import MujocoWindow
+from .browser import BrowserView, PuppetPage
+from .playback import ACTIONS, Playback, make_action
+from .puppets import Puppet, SpotPuppet, puppet_of
+from .screen import MujocoScreen
 
 __all__ = [
     "ACTIONS",
     "BrowserView",
-    "Figure",
-    "FigurePage",
-    "MujocoWindow",
-    "SpotFigure",
-    "ViewSession",
-    "figure_of",
+    "MujocoScreen",
+    "Playback",
+    "Puppet",
+    "PuppetPage",
+    "SpotPuppet",
     "make_action",
+    "puppet_of",
 ]

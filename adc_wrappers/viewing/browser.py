@@ -1,4 +1,4 @@
-"""A figure or a whole session in the browser, with viser: no screen is needed where it runs."""
+"""A puppet or a whole playback in the browser, with viser: no screen is needed where it runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.spot_model import ShapeSpec
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 
-from .figures import Figure, shape_quaternion
-from .view_session import ViewSession
+from .playback import Playback
+from .puppets import Puppet, shape_quaternion
 
-__all__ = ["BrowserView", "FigurePage"]
+__all__ = ["BrowserView", "PuppetPage"]
 
 _LOOPBACK = "127.0.0.1"
 _STATUS_EVERY = 10  # steps
 
 
-class FigurePage:
-    """Serves a page on this computer alone that shows a figure.
+class PuppetPage:
+    """Serves a page on this computer alone that shows a puppet.
 
     To look from elsewhere, forward the port: ``ssh -L 8080:127.0.0.1:8080 HOST``.
 
     Args:
-        figure: What is drawn.
+        puppet: What is drawn.
         port: Port of the page; the next free one if it is taken.
         title: Name of the page.
 
@@ -34,14 +34,14 @@ class FigurePage:
         BackendError: No port could be opened.
     """
 
-    def __init__(self, figure: Figure, *, port: int = 8080, title: str = "adc") -> None:
+    def __init__(self, puppet: Puppet, *, port: int = 8080, title: str = "adc") -> None:
         try:
             import viser
         except ImportError as error:
             raise MissingExtraError("viser", "view", "The live view in the browser") from error
         if not 0 < port < 65536:
             raise BackendError(f"port: expected 1 to 65535, got {port}.")
-        self._figure = figure
+        self._puppet = puppet
         try:
             self.server: Any = viser.ViserServer(host=_LOOPBACK, port=port, label=title, verbose=False)
         except OSError as error:
@@ -58,7 +58,7 @@ class FigurePage:
     def draw(self) -> None:
         """Bring the page up to date."""
         with self.server.atomic():
-            for link, pose in self._figure.poses().items():
+            for link, pose in self._puppet.poses().items():
                 self.frames[link].position = pose.position
                 self.frames[link].wxyz = pose.quaternion
 
@@ -70,12 +70,12 @@ class FigurePage:
         scene = self.server.scene
         scene.set_up_direction("+z")
         scene.world_axes.visible = False
-        self.server.initial_camera.position, self.server.initial_camera.look_at = self._figure.camera
+        self.server.initial_camera.position, self.server.initial_camera.look_at = self._puppet.camera
         scene.add_grid(
             "/ground", width=20.0, height=20.0, cell_size=0.25, section_size=1.0, cell_color=(205, 210, 214),
             section_color=(165, 172, 178), plane_color=(226, 230, 233), plane_opacity=1.0, shadow_opacity=0.3,
         )  # fmt: skip
-        for link, shapes in self._figure.shapes.items():
+        for link, shapes in self._puppet.shapes.items():
             self.frames[link] = scene.add_frame(f"/robot/{link}", show_axes=False)
             for index, shape in enumerate(shapes):
                 vertices, faces = _mesh(shape)
@@ -85,12 +85,12 @@ class FigurePage:
                 )  # fmt: skip
 
 
-class BrowserView(FigurePage):
-    """A page that shows a session and offers pause, reset, push and K.
+class BrowserView(PuppetPage):
+    """A page that shows a playback and offers pause, reset, push and K.
 
     Args:
-        session: What is shown.
-        figure: How it is drawn.
+        playback: What is shown.
+        puppet: How it is drawn.
         port: Port of the page; the next free one if it is taken.
         title: Shown above the controls.
 
@@ -99,9 +99,9 @@ class BrowserView(FigurePage):
         BackendError: No port could be opened.
     """
 
-    def __init__(self, session: ViewSession, figure: Figure, *, port: int = 8080, title: str = "adc") -> None:
-        super().__init__(figure, port=port, title=title)
-        self._session = session
+    def __init__(self, playback: Playback, puppet: Puppet, *, port: int = 8080, title: str = "adc") -> None:
+        super().__init__(puppet, port=port, title=title)
+        self._playback = playback
         self._clock = 0
         self._build_controls(title)
         self.draw()
@@ -114,21 +114,21 @@ class BrowserView(FigurePage):
         self._clock += 1
 
     def _build_controls(self, title: str) -> None:
-        gui, session = self.server.gui, self._session
+        gui, playback = self.server.gui, self._playback
         gui.configure_theme(show_logo=False, show_share_button=False)
         gui.add_markdown(f"**{title}**")
         self._status: Any = gui.add_markdown(self._status_text())
         pause = gui.add_checkbox("pause", initial_value=False)
-        pause.on_update(lambda _: setattr(session, "paused", bool(pause.value)))
-        gui.add_button("reset").on_click(lambda _: session.request_reset())
-        if session.can_push:
-            gui.add_button("push").on_click(lambda _: session.request_push())
-        start = session.status.stiffness
+        pause.on_update(lambda _: setattr(playback, "paused", bool(pause.value)))
+        gui.add_button("reset").on_click(lambda _: playback.request_reset())
+        if playback.can_push:
+            gui.add_button("push").on_click(lambda _: playback.request_push())
+        start = playback.status.stiffness
         slider = gui.add_slider("stiffness K", min=start / 4, max=start * 4, step=start / 100, initial_value=start)
-        slider.on_update(lambda _: session.request_stiffness(float(slider.value)))
+        slider.on_update(lambda _: playback.request_stiffness(float(slider.value)))
 
     def _status_text(self) -> str:
-        status = self._session.status
+        status = self._playback.status
         return (
             f"episode {status.episode}, step {status.step}  \nreturn {status.total_reward:.2f}, "
             f"K = {status.stiffness:.4g}  \nlast episode: {status.last_outcome}"

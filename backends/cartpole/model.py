@@ -1,4 +1,4 @@
-"""What stands on the cart: numbers, state and equations of motion of one pole and of two in series.
+"""Models of what stands on the cart: numbers, state and equations of motion of one pole and of two in series.
 
 Coordinates are the cart's position x and the *absolute* angles θ₁ (lower pole) and θ₂ (upper pole), 0 upright and
 positive towards +x. With the cart's force F, ``s_i = sin θ_i``, ``c_i = cos θ_i``, ``s₁₂ = sin(θ₁ − θ₂)``,

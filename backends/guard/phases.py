@@ -1,4 +1,4 @@
-"""Where in a stand a robot is: being taken over, on its way, or in the stance."""
+"""Phases of a stand: being taken over, on its way, or in the stance."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart, RobotState
 from adc_wrappers.backends.spot_model import SPOT, RobotSpec
 from adc_wrappers.core.actuators import Gains, damping_for
+from adc_wrappers.core.cores import available_cores
 from adc_wrappers.core.env_states import EnvState, part_of, put_array
 
 from .base_motion import base_motion
-from .engine import available_cores
 from .layout import RobotLayout
 from .model import base_body, compile_robot, joint_inertia, load_spec
 from .parameters import JOINT_FIELDS, LiveParameters, check_gains, check_sizes, row_indices, shaped

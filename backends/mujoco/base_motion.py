@@ -1,4 +1,4 @@
-"""How a robot's base moves in the engine: freely, in its plane of symmetry, or not at all."""
+"""Motion of a robot's base in the engine: freely, in its plane of symmetry, or not at all."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from adc_wrappers.core.cores import available_cores
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 
 try:
@@ -20,7 +19,7 @@ except ImportError as error:
         'Update it with: pip install --upgrade "mujoco>=4.0"'
     ) from error
 
-__all__ = ["available_cores", "batch", "mujoco", "quiet"]
+__all__ = ["batch", "mujoco", "quiet"]
 
 
 @contextmanager

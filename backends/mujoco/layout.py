@@ -1,4 +1,4 @@
-"""Which joints and links a robot has, and what its joints can do."""
+"""The layout of a robot: its joints and links, and what its joints can do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the generated Spot, or a user's MJCF or URDF, to a compiled model whose actuators are the PD law."""
+"""Compiled models whose actuators are the PD law, of the generated Spot or of a user's MJCF or URDF."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the engine's coordinates to a :class:`RobotState`, in arrays made once."""
+"""Readings of the engine's coordinates as a :class:`RobotState`, in arrays made once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stepping a batch of robots on threads: targets with a delay, and a torque limit that depends on the knee's angle."""
+"""Steppers of a batch of robots on threads: delayed targets, and a torque limit that depends on the knee's angle."""
 
 from __future__ import annotations
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import operator
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotState
+from adc_wrappers.core.cores import available_cores
 from adc_wrappers.core.env_states import EnvState, put_array
 from adc_wrappers.core.errors import BackendError
 
@@ -55,17 +55,12 @@ def worker_count(num_envs: int, workers: int | None) -> int:
     """Return how many processes to start; a daemonic process may start none."""
     daemonic = multiprocessing.current_process().daemon
     if workers is None:
-        return 0 if daemonic or num_envs < _FEW_ENVS else min(num_envs, _cores())
+        return 0 if daemonic or num_envs < _FEW_ENVS else min(num_envs, available_cores())
     if workers and daemonic:
         raise BackendError(
             f"workers={workers}: this process is itself a daemonic worker, which may start none. Use workers=0 here."
         )
     return min(workers, num_envs)
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 CONTACT_STEPS = 3

@@ -1,4 +1,4 @@
-"""How a robot's base moves in PyBullet: freely (or held), or in its plane of symmetry."""
+"""Motion of a robot's base in PyBullet: freely (or held), or in its plane of symmetry."""
 
 from __future__ import annotations
 

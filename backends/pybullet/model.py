@@ -1,4 +1,4 @@
-"""Loading a robot into a PyBullet client, and what is read from it."""
+"""Models: a robot loaded into a PyBullet client, and what is read from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a Spot is reached, as whom, and whether it is a practice robot; needs no SDK."""
+"""The connection to a Spot: how it is reached, as whom, and whether it is a practice robot; needs no SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Driving the joints: one command per policy step, watched, until the guard or the end of the episode."""
+"""The driver of the joints: one command per policy step, watched, until the guard or the end of the episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From one state message to what the tasks see: height above the ground, and which links touch it."""
+"""Estimation from one state message of what the tasks see: height above the ground, and which links touch it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a robot is told when its policy has been stopped."""
+"""The fall-back: what a robot is told when its policy has been stopped."""
 
 from __future__ import annotations
 

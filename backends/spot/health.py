@@ -1,4 +1,4 @@
-"""What the robot says about itself at a low rate: power, E-stop, battery, temperatures, faults."""
+"""Health, as the robot itself reports it at a low rate: power, E-stop, battery, temperatures, faults."""
 
 from __future__ import annotations
 

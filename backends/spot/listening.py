@@ -52,7 +52,7 @@ FLUSH_SECONDS = 10.0
 
 
 class Listener(Protocol):
-    """Is told of states, commands and events in the order in which they happened, from a thread of the listeners' own.
+    """A listener to states, commands and events in the order in which they happened, in a thread of the listeners' own.
 
     One that is slow delays nobody but the others. If too much has to wait, states and commands are dropped, and an
     event ``dropped`` says how many, at the place where they are missing.

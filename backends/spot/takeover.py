@@ -1,4 +1,4 @@
-"""From the robot's own stand to the task's pose and gains: what must hold before, and the way without a bump."""
+"""The take-over from the robot's own stand to the task's pose and gains: what must hold, and no bump on the way."""
 
 from __future__ import annotations
 

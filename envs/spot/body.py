@@ -1,4 +1,4 @@
-"""What a stand knows of its robot: build, axes along which it moves, feet, mirror image, what is observed."""
+"""The body of a stand's robot: build, axes along which it moves, feet, mirror image, what is observed."""
 
 from __future__ import annotations
 

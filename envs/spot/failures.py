@@ -1,4 +1,4 @@
-"""How an episode of a two-legged stance fails."""
+"""Failures of a two-legged stance: how an episode ends."""
 
 from __future__ import annotations
 

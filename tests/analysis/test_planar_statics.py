@@ -18,7 +18,7 @@ from adc_wrappers.envs.registry import make_env
 from adc_wrappers.envs.spot import HANDSTAND
 from adc_wrappers.feasibility import StaticStance, find_robot, smallest_action_scale
 from adc_wrappers.feasibility.statics import GRAVITY, StaticRobot
-from adc_wrappers.viewing.view_session import make_action
+from adc_wrappers.viewing.playback import make_action
 
 TASK = "spot-planar-handstand"
 LEFT = [1, 2, 7, 8]

@@ -14,7 +14,7 @@ from helpers import STILL, TorchBatchEnv
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from adc_wrappers import make_env
-from adc_wrappers.core.backend_access import VectorPortBackend
+from adc_wrappers.core.backend_access import VectorChildrenBackend
 from adc_wrappers.sb3.vec_env import _VecEnvBackend
 from adc_wrappers.testing import ConformanceError, check_backend, measure, second_order_step
 from examples.your_own_env import AntActuators
@@ -55,7 +55,7 @@ def probe_double(backend):
 
 def probe_gymnasium(vector_class, backend):
     env = vector_class([functools.partial(cart, backend)] * 3)
-    return CartProbe(env, VectorPortBackend(env))
+    return CartProbe(env, VectorChildrenBackend(env))
 
 
 def probe_sb3(vec_class, backend):

@@ -244,7 +244,7 @@ def test_a_run_killed_at_a_random_moment_resumes_with_the_same_curriculum(tmp_pa
     process = start(run)
     folder = RunFolder(run)
     wait_for(lambda: len(folder.checkpoints.paths()) >= 2)
-    time.sleep(random.Random(seed).uniform(0.0, 1.0))
+    time.sleep(random.Random(seed).uniform(0.0, 1.0))  # any moment will do: in a rollout, an update, a write
     process.send_signal(signal.SIGKILL)
     process.wait()
 

@@ -1,4 +1,4 @@
-"""Watching a task live: drawings, the session behind them, the page, MuJoCo's window."""
+"""Watching a task live: drawings, the playback behind them, the page, MuJoCo's window."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import mujoco
 import numpy as np
 import pytest
 from helpers import heeding_signals
-from view_helpers import free_port, session_of
+from view_helpers import free_port, playback_of
 
 from adc_wrappers import make_env
 from adc_wrappers.backends.spot_model import LINK_NAMES, SPOT, spot_mjcf
 from adc_wrappers.cli import main
 from adc_wrappers.core.errors import BackendError, CurriculumError
-from adc_wrappers.viewing import figure_of, make_action
-from adc_wrappers.viewing.figures import shape_quaternion
+from adc_wrappers.viewing import make_action, puppet_of
+from adc_wrappers.viewing.puppets import shape_quaternion
 
 # --- drawings --------------------------------------------------------------------------------------------------------
 
@@ -26,10 +26,10 @@ from adc_wrappers.viewing.figures import shape_quaternion
 @pytest.mark.parametrize("backend", ["mujoco", "pybullet"])
 def test_spots_links_are_drawn_where_mujoco_has_them(backend):
     env = make_env("spot-handstand", backend=backend)
-    session = session_of(env, "random", seed=3)
+    playback = playback_of(env, "random", seed=3)
     for _ in range(5):
-        session.advance()
-    poses = figure_of(env.task).poses()
+        playback.advance()
+    poses = puppet_of(env.task).poses()
     assert set(poses) == set(LINK_NAMES)
     model = mujoco.MjModel.from_xml_string(spot_mjcf())
     data = mujoco.MjData(model)
@@ -58,9 +58,9 @@ def test_shapes_are_turned_as_mujoco_turns_them():
 
 def test_a_cart_and_its_pole_are_drawn_where_they_are():
     env = make_env("cartpole", backend="analytic", start_angle=0.3)
-    session = session_of(env)
-    session.advance()
-    poses = figure_of(env.task).poses()
+    playback = playback_of(env)
+    playback.advance()
+    poses = puppet_of(env.task).poses()
     x, _, theta, _ = (float(part[0]) for part in env.task.backend.state())
     assert poses["cart"].position[0] == pytest.approx(x)
     w, _, y, _ = poses["pole_0"].quaternion
@@ -72,57 +72,57 @@ def test_what_cannot_be_drawn_is_said():
         backend = object()
 
     with pytest.raises(BackendError, match="no live drawing of Other"):
-        figure_of(Other())
+        puppet_of(Other())
 
 
-# --- the session -----------------------------------------------------------------------------------------------------
+# --- the playback -----------------------------------------------------------------------------------------------------
 
 
 def test_a_spot_without_a_policy_stands_at_the_target_stiffness(spot):
-    session = session_of(spot, stiffness=40.0)
+    playback = playback_of(spot, stiffness=40.0)
     for _ in range(250):
-        session.advance()
-    assert session.status.episode == 1 and session.status.step == 250
-    zero = session_of(spot, "zero", stiffness=40.0)
+        playback.advance()
+    assert playback.status.episode == 1 and playback.status.step == 250
+    zero = playback_of(spot, "zero", stiffness=40.0)
     for _ in range(250):
         zero.advance()
     assert zero.status.episode > 1 and zero.status.last_outcome.startswith("fell after")
 
 
 def test_pause_reset_push_and_stiffness(spot):
-    session = session_of(spot, stiffness=60.0)
-    session.paused = True
+    playback = playback_of(spot, stiffness=60.0)
+    playback.paused = True
     before = spot.task.backend.state().joint_positions.copy()
-    session.advance()
+    playback.advance()
     np.testing.assert_array_equal(spot.task.backend.state().joint_positions, before)
-    session.request_push()
-    session.advance()
+    playback.request_push()
+    playback.advance()
     assert np.linalg.norm(spot.task.backend.state().base_linear_velocity) == pytest.approx(0.5, abs=1e-6)
-    session.request_stiffness(50.0)
-    session.request_reset()
-    session.paused = False
-    session.advance()
-    status = session.status
+    playback.request_stiffness(50.0)
+    playback.request_reset()
+    playback.paused = False
+    playback.advance()
+    status = playback.status
     assert (status.stiffness, status.episode, status.step) == (50.0, 2, 1)
     gains = spot.task.backend.gains()
     np.testing.assert_allclose(gains.damping[0], 2.0 * np.sqrt(50.0 * spot.task.backend.effective_inertia()))
 
 
 def test_the_session_keeps_real_time(spot):
-    session = session_of(spot)
+    playback = playback_of(spot)
     draws = []
     begin = time.perf_counter()
-    session.run(lambda: draws.append(1), lambda: len(draws) < 10)
+    playback.run(lambda: draws.append(1), lambda: len(draws) < 10)
     assert time.perf_counter() - begin >= 8 * spot.task.policy_step
 
 
 def test_bad_requests_raise():
     env = make_env("cartpole", backend="analytic")
-    session = session_of(env)
+    playback = playback_of(env)
     with pytest.raises(CurriculumError, match="expected a positive number, got 0"):
-        session.request_stiffness(0.0)
+        playback.request_stiffness(0.0)
     with pytest.raises(CurriculumError, match="cannot be pushed"):
-        session.request_push()
+        playback.request_push()
     with pytest.raises(CurriculumError, match="Choose zero or random"):
         make_action("standing", env.task)
     with pytest.raises(CurriculumError, match="Did you mean 'random'"):

@@ -13,21 +13,21 @@ import urllib.request
 
 import numpy as np
 import pytest
-from view_helpers import free_port, session_of
+from view_helpers import free_port, playback_of
 
 from adc_wrappers import make_env
 from adc_wrappers.backends.spot_model import LINK_NAMES
 from adc_wrappers.core.errors import BackendError, MissingExtraError
-from adc_wrappers.viewing import BrowserView, MujocoWindow, figure_of
+from adc_wrappers.viewing import BrowserView, MujocoScreen, puppet_of
 
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def page(spot):
-    session = session_of(spot, "random", stiffness=60.0)
-    view = BrowserView(session, figure_of(spot.task), port=free_port(), title="test")
-    yield session, view
+    playback = playback_of(spot, "random", stiffness=60.0)
+    view = BrowserView(playback, puppet_of(spot.task), port=free_port(), title="test")
+    yield playback, view
     view.close()
 
 
@@ -40,11 +40,11 @@ def test_the_page_is_served_on_loopback_only(page):
 
 
 def test_the_links_are_in_the_scene_and_move_with_the_robot(page, spot):
-    session, view = page
+    playback, view = page
     assert set(view.frames) == set(LINK_NAMES)
     before = {name: np.array(frame.position) for name, frame in view.frames.items()}
     for _ in range(10):
-        session.advance()
+        playback.advance()
     view.draw()
     moved = [name for name, frame in view.frames.items() if np.linalg.norm(frame.position - before[name]) > 1e-3]
     assert set(moved) == set(LINK_NAMES)
@@ -53,12 +53,12 @@ def test_the_links_are_in_the_scene_and_move_with_the_robot(page, spot):
 
 def test_a_client_receives_the_links_and_their_motion(page):
     """What a browser gets over its websocket: names of the links, then new poses."""
-    session, view = page
+    playback, view = page
     received = Client(view.address)
     assert received.wait_for(lambda text: all(f"/robot/{link}".encode() in text for link in LINK_NAMES))
     size = received.size
     for _ in range(5):
-        session.advance()
+        playback.advance()
         view.draw()
     assert received.wait_for(lambda _: received.size > size)
     received.close()
@@ -105,7 +105,7 @@ class Client:
 
 
 def test_a_closed_page_frees_its_port(spot):
-    view = BrowserView(session_of(spot), figure_of(spot.task), port=free_port())
+    view = BrowserView(playback_of(spot), puppet_of(spot.task), port=free_port())
     port = view.server.get_port()
     view.close()
     deadline = time.monotonic() + 60.0
@@ -119,13 +119,13 @@ def test_a_closed_page_frees_its_port(spot):
 
 def test_a_port_that_is_none_is_refused(spot):
     with pytest.raises(BackendError, match="port: expected 1 to 65535, got 70000"):
-        BrowserView(session_of(spot), figure_of(spot.task), port=70000)
+        BrowserView(playback_of(spot), puppet_of(spot.task), port=70000)
 
 
 def test_without_viser_the_error_names_the_extra(spot, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(MissingExtraError, match=r'pip install "adc-wrappers\[view\]"'):
-        BrowserView(session_of(spot), figure_of(spot.task), port=free_port())
+        BrowserView(playback_of(spot), puppet_of(spot.task), port=free_port())
 
 
 # --- MuJoCo's window -------------------------------------------------------------------------------------------------
@@ -136,13 +136,13 @@ def test_without_a_screen_the_window_says_what_to_do(spot, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     with pytest.raises(BackendError, match=r"no screen here.*--viewer browser"):
-        MujocoWindow(spot.task)
+        MujocoScreen(spot.task)
 
 
 def test_the_window_shows_spot_only():
     env = make_env("cartpole", backend="analytic")
     with pytest.raises(BackendError, match="shows Spot, not CartTask"):
-        MujocoWindow(env.task)
+        MujocoScreen(env.task)
 
 
 def view_in_a_window(display):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import socket
 
-from adc_wrappers.viewing import ViewSession, make_action
+from adc_wrappers.viewing import Playback, make_action
 
 
-def session_of(env, action=None, **options):
-    return ViewSession(env, make_action(action, env.task), **options)
+def playback_of(env, action=None, **options):
+    return Playback(env, make_action(action, env.task), **options)
 
 
 def free_port():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adc_wrappers import ActuatorCurriculumWrapper, CurriculumConfig, make_env
-from adc_wrappers.viewing.view_session import make_action
+from adc_wrappers.viewing.playback import make_action
 
 
 @pytest.mark.slow

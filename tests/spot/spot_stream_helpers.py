@@ -89,8 +89,10 @@ class States:
     def cancel(self):
         self.feed.put(None)
 
-    def say(self, stamp):
+    def say(self, stamp, echo=7):
+        """Give the state of a moment; ``echo`` is the key of the last command that the robot has heard."""
         made = message(self.state)
+        made.last_command.user_command_key = echo
         made.joint_states.acquisition_timestamp.FromNanoseconds(round(stamp * 1e9))
         self.feed.put(made)
 

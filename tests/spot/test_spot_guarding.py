@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from spot_sim_helpers import LocalRobot
 from spot_stream_helpers import Commands
 
 from adc_wrappers.backends.base import RobotStart
+from adc_wrappers.backends.guard import PRACTICE_LIMITS
 from adc_wrappers.backends.spot.listening import Audience
 from adc_wrappers.backends.spot.takeover import height_over_feet
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, standing_height
@@ -63,6 +65,21 @@ def test_the_watchdog_stops_a_robot_that_tilts_while_it_is_held():
         assert driver.incident["check"] == "side" and driver.incident["phase"] == "takeover"
         assert driver.incident["fallback"] == "motors off"  # not upright, so it is not told to stand
         assert session.asked[0] == "order power off"
+
+
+def test_in_real_time_the_watchdog_looks_by_itself_from_the_first_command_on():
+    """While a robot is held nobody calls anything, and no clock runs out here: only its own thread can see it."""
+    patient = replace(PRACTICE_LIMITS, state_age=1000.0, echo_lag=1000.0, policy_age=1000.0)
+    with fake_driver(Commands(), clock="realtime", limits=patient, patience=30.0) as (driver, session, states):
+        session.activate = lambda: states.say(10.003, echo=8)  # the robot shows that it has heard the first command
+        driver.begin(HOLD)
+        driver.hold()
+        assert driver.incident is None
+        states.state = tilted_state(50.0)
+        states.say(10.006, echo=8)
+        assert driver._safe.wait(60.0)
+        assert driver.incident["check"] == "side" and driver.incident["phase"] == "takeover"
+        assert session.asked.index("order power off") < session.asked.index("told guard")
 
 
 def test_looking_between_policy_steps_moves_neither_the_phase_nor_the_ground():
@@ -138,6 +155,25 @@ def test_an_episode_that_is_ended_in_its_middle_ends_in_a_stand_at_once():
         assert session.asked == ["order stand"]
         driver.end()
         assert session.asked == ["order stand"]
+
+
+@pytest.mark.parametrize("way", ["reset", "close"])
+def test_reset_and_close_in_mid_episode_tell_the_robot_to_stand_before_they_ask_anything(robot, monkeypatch, way):
+    env = spot_env(robot)
+    try:
+        env.reset(seed=0)
+        env.step(still_action())
+        asked, session = [], env.task.backend.session
+
+        def spied(name, plain):
+            return lambda *arguments, **options: (asked.append(name), plain(*arguments, **options))[1]
+
+        for name in ("order_stand", "stand", "health", "check", "confirm_lease", "power_off"):
+            monkeypatch.setattr(session, name, spied(name, getattr(session, name)))
+        env.reset(seed=0) if way == "reset" else env.close()
+        assert asked[0] == "order_stand" and {"reset": "check", "close": "power_off"}[way] in asked
+    finally:
+        env.close()
 
 
 # Listeners

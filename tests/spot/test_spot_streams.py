@@ -69,7 +69,7 @@ def test_in_lockstep_every_command_is_sent_once():
     assert robot.messages.get(timeout=30).user_command_key == 1
     sending.put(command(key=2))
     assert robot.messages.get(timeout=30).user_command_key == 2
-    time.sleep(0.02)
+    time.sleep(0.02)  # ten turns of a sender that repeats: what was sent twice would be there
     assert robot.messages.empty()
     sending.stop()
 
@@ -93,7 +93,7 @@ def test_the_echo_lag_counts_from_the_oldest_that_is_not_acknowledged():
     robot.messages.get(timeout=30)
     assert sending.echo_lag() == 0.0  # not yet known to acknowledge
     sending.heard = True
-    time.sleep(0.03)
+    time.sleep(0.03)  # the lag itself
     assert sending.echo_lag() >= 0.03
     sending.acknowledge(5, time.monotonic())
     assert sending.echo_lag() == 0.0 and len(sending.echo_times) == 1
@@ -143,7 +143,7 @@ def test_a_state_from_another_time_is_a_problem(states, stamp, check):
 def test_a_late_state_is_old_even_when_it_has_just_come(states):
     stream, receiver, _ = states
     settle(receiver, stream, 10.0)
-    time.sleep(0.2)
+    time.sleep(0.2)  # the lateness itself
     settle(receiver, stream, 10.003)  # 200 ms after the first, made 3 ms after it
     assert receiver.age() > 0.15
 
@@ -175,7 +175,7 @@ def test_ctrl_c_waits_for_the_block():
     try:
         with pytest.raises(KeyboardInterrupt), uninterrupted():
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.05)
+            time.sleep(0.05)  # a signal that did not wait would end the block here
             done.append(np.pi)
     finally:
         signal.signal(signal.SIGINT, before)

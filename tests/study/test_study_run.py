@@ -20,9 +20,8 @@ from adc_wrappers.cli.study import StudyRun
 from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.runs import RunFolderError
 from adc_wrappers.study import JobResult, LocalExecutor, RobotFacts, find_condition, is_finished, read_study, run_job
-from adc_wrappers.study.executors import pack_unless_shared, unpack
+from adc_wrappers.study.executors import pack_unless_shared, run_study, unpack
 from adc_wrappers.study.results import read_results
-from adc_wrappers.study.runner import run_study
 
 
 class Inline:

@@ -1,4 +1,4 @@
-"""Who the robot is, who may log in, what services there are, what is licensed, what time it is."""
+"""Access services: who the robot is, who may log in, what services there are, what is licensed, what time it is."""
 
 from __future__ import annotations
 

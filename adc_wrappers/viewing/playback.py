@@ -16,7 +16,7 @@ from adc_wrappers.envs.spot import SpotStandTask
 from adc_wrappers.envs.task_env import TaskEnv
 from adc_wrappers.feasibility.statics import StaticRobot
 
-__all__ = ["ACTIONS", "Policy", "SessionStatus", "ViewSession", "make_action"]
+__all__ = ["ACTIONS", "Playback", "PlaybackStatus", "Policy", "make_action"]
 
 
 Policy = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -66,8 +66,8 @@ _PUSH = 0.5  # m/s, the largest of the paper's pushes
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionStatus:
-    """How far a session is."""
+class PlaybackStatus:
+    """How far a playback is."""
 
     episode: int
     step: int
@@ -78,8 +78,8 @@ class SessionStatus:
     """How the episode before this one ended."""
 
 
-class ViewSession:
-    """Runs one env episode after episode.
+class Playback:
+    """One env, played episode after episode.
 
     Requests may come from any thread; they are carried out by the next :meth:`advance`, in the thread that steps.
 
@@ -119,10 +119,10 @@ class ViewSession:
         return hasattr(self.task.backend, "push")
 
     @property
-    def status(self) -> SessionStatus:
+    def status(self) -> PlaybackStatus:
         """How far it is."""
         stiffness = float(np.asarray(self.task.backend.gains().stiffness).mean())
-        return SessionStatus(
+        return PlaybackStatus(
             episode=self._episode,
             step=self._step,
             total_reward=self._total,

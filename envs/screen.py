@@ -1,4 +1,4 @@
-"""A window that shows pictures, for the render mode ``"human"``."""
+"""A screen for pictures as they come, for the render mode ``"human"``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import MissingExtraError
 
-__all__ = ["FrameWindow"]
+__all__ = ["FrameScreen"]
 
 
-class FrameWindow:
+class FrameScreen:
     """Shows RGB pictures at a steady rate in a pygame window, which opens with the first picture."""
 
     def __init__(self, fps: int) -> None:

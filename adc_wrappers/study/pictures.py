@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core.files import whole_file
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import RunFolder
-from adc_wrappers.runs.plotting import pyplot
+from adc_wrappers.runs.pictures import pyplot
 from adc_wrappers.runs.recording import record_episode
 from adc_wrappers.training import load_trained
 from adc_wrappers.training.evaluating import pin_and_check
@@ -21,7 +21,7 @@ from .analysis import CURVES, ConditionNumbers, curves_of, profiles
 from .markdown import conditions_shown
 from .results import METRICS, RunRecord, StudyResults
 
-__all__ = ["FILM", "condition_colours", "draw_figures", "film_of", "mode_colours", "record_films"]
+__all__ = ["FILM", "condition_colours", "draw_pictures", "film_of", "mode_colours", "record_films"]
 
 
 _PALETTE = (
@@ -48,7 +48,9 @@ def mode_colours(modes: Sequence[str]) -> dict[str, str]:
     return {mode: colours.get(mode, _SUCCESS) for mode in modes}
 
 
-def draw_figures(results: StudyResults, numbers: Sequence[ConditionNumbers], out: Path, *, seed: int = 0) -> list[Path]:
+def draw_pictures(
+    results: StudyResults, numbers: Sequence[ConditionNumbers], out: Path, *, seed: int = 0
+) -> list[Path]:
     """Draw ``curves.png``, ``estimates.png`` and ``profiles.png``."""
     plt = pyplot()
     colours = condition_colours([condition.name for condition in results.conditions])

@@ -1,4 +1,4 @@
-"""What is drawn of a task: rigid shapes on links, and where the links are now."""
+"""Puppets, what is drawn of a task: rigid shapes on links, and where the links are now."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adc_wrappers.backends.spot_model import JOINT_NAMES, SPOT, ShapeSpec, link_
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.task import Task
 
-__all__ = ["CartFigure", "Figure", "HasState", "LinkPose", "SpotFigure", "figure_of"]
+__all__ = ["CartPuppet", "HasState", "LinkPose", "Puppet", "SpotPuppet", "puppet_of"]
 
 _STEEL, _DARK, _YELLOW, _RED = (0.55, 0.56, 0.6), (0.16, 0.18, 0.22), (0.98, 0.74, 0.06), (0.75, 0.24, 0.24)
 _RAIL_HEIGHT = 0.6
@@ -30,7 +30,7 @@ class LinkPose(NamedTuple):
     """w x y z, ``(4,)``."""
 
 
-class Figure(ABC):
+class Puppet(ABC):
     """The drawing of a task's first env."""
 
     shapes: Mapping[str, tuple[ShapeSpec, ...]]
@@ -51,7 +51,7 @@ class HasState(Protocol):
         """Return the present state; base pose and joint positions are drawn."""
 
 
-class SpotFigure(Figure):
+class SpotPuppet(Puppet):
     """Spot, drawn with the shell of the table, whatever engine moves it."""
 
     camera = ((1.25, -1.35, 0.75), (0.0, 0.0, 0.4))
@@ -75,7 +75,7 @@ class SpotFigure(Figure):
         }
 
 
-class CartFigure(Figure):
+class CartPuppet(Puppet):
     """A cart on a rail and the chain of poles on it."""
 
     camera = ((0.0, -2.6, 1.1), (0.0, 0.0, 0.8))
@@ -106,7 +106,7 @@ class CartFigure(Figure):
         return poses
 
 
-def figure_of(task: Task) -> Figure:
+def puppet_of(task: Task) -> Puppet:
     """Return the drawing of a task.
 
     Raises:
@@ -114,12 +114,12 @@ def figure_of(task: Task) -> Figure:
     """
     backend: Any = task.backend
     if isinstance(backend, RobotBackend) and tuple(backend.joint_names) == JOINT_NAMES:
-        return SpotFigure(backend)
+        return SpotPuppet(backend)
     if hasattr(getattr(backend, "model", None), "poles"):
-        return CartFigure(backend)
+        return CartPuppet(backend)
     raise BackendError(
         f"there is no live drawing of {type(task).__name__} on {type(backend).__name__}: expected Spot or a cart with "
-        "poles. Film it with `adc play RUN --out film.gif`, or pass a Figure of your own to BrowserView."
+        "poles. Film it with `adc play RUN --out film.gif`, or pass a Puppet of your own to BrowserView."
     )
 
 

@@ -1,4 +1,4 @@
-"""A session in MuJoCo's own window, for computers with a screen."""
+"""A screen for a playback: MuJoCo's own viewer, where the computer has one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adc_wrappers.backends.spot_model import JOINT_NAMES, spot_mjcf
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 from adc_wrappers.envs.task import Task
 
-__all__ = ["MujocoWindow"]
+__all__ = ["MujocoScreen"]
 
 _CLOSING = 10.0  # s
 _NO_SCREEN = (
@@ -23,7 +23,7 @@ _NO_SCREEN = (
 )
 
 
-class MujocoWindow:
+class MujocoScreen:
     """MuJoCo's passive viewer, which shows Spot as any engine moves it.
 
     Args:
