@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 # The CPU-friendly release that this project is tested with; the library itself accepts a range.
 TORCH ?= torch==2.13.0
+# Where no GPU is seen, PyTorch's CPU build comes before the one with gigabytes of CUDA. TORCH_INDEX= leaves it to pip.
+TORCH_INDEX ?= $(if $(shell command -v nvidia-smi 2>/dev/null),,https://download.pytorch.org/whl/cpu)
+INSTALL_TORCH = -m pip install -qq $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) "$(TORCH)"
 BIN := $(VENV)/bin
-EXTRAS := dev,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,spot-sim,sysid,study,ray,slurm
+EXTRAS := dev,docs,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,spot-sim,sysid,study,ray,slurm
 RSL_RL_VERSIONS ?= 5.2.0 5.3.0 5.4.2 5.5.1
 STAMP := $(VENV)/.installed
 # RLlib pins an older Gymnasium, so it has an environment of its own.
@@ -28,13 +31,13 @@ ISAAC_TESTS := tests/backends/test_isaaclab_fakes.py tests/backends/test_host_re
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo demo-cartpole test test-fast test-busy fuzz test-rsl-rl test-rllib test-isaac lint bench clean
+.PHONY: demo demo-cartpole test test-fast test-busy fuzz test-rsl-rl test-rllib test-isaac lint bench docs dist clean
 .DEFAULT_GOAL := test
 
 $(STAMP): setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --upgrade pip
-	$(BIN)/python -m pip install -qq "$(TORCH)"
+	$(BIN)/python $(INSTALL_TORCH)
 	$(BIN)/python -m pip install -qq --editable ".[$(EXTRAS)]"
 	touch $@
 
@@ -67,7 +70,7 @@ test-rsl-rl: $(STAMP)  ## the RSL-RL adapter against every supported release
 $(RLLIB_STAMP): setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(RLLIB_VENV)
 	$(RLLIB_VENV)/bin/python -m pip install -qq --upgrade pip
-	$(RLLIB_VENV)/bin/python -m pip install -qq "$(TORCH)"
+	$(RLLIB_VENV)/bin/python $(INSTALL_TORCH)
 	$(RLLIB_VENV)/bin/python -m pip install -qq --editable ".[dev,pybullet,mujoco,sb3,rllib]"
 	touch $@
 
@@ -80,7 +83,7 @@ $(ISAAC_STAMP):
 ifeq ($(ISAAC),full)
 	$(ISAAC_BIN)/python -m pip install -qq isaaclab==3.0.0 rsl-rl-lib==5.5.1
 else
-	$(ISAAC_BIN)/python -m pip install -qq "$(TORCH)"
+	$(ISAAC_BIN)/python $(INSTALL_TORCH)
 	$(ISAAC_BIN)/python -m pip install -qq --no-deps --ignore-requires-python isaaclab==3.0.0
 	$(ISAAC_BIN)/python -m pip install -qq $(ISAAC_PACKAGES)
 endif
@@ -98,6 +101,13 @@ lint: $(STAMP)  ## ruff and mypy --strict
 
 bench: $(STAMP)  ## wrapped against bare, in one run
 	$(BIN)/python benchmarks/overhead.py --write
+
+docs: $(STAMP)  ## the site, in build/site; a broken link or an undocumented page stops it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+dist: $(STAMP)  ## wheel and sdist, in dist
+	$(BIN)/python -m build --outdir dist
 
 clean:
 	rm -rf $(VENV) $(RLLIB_VENV) $(ISAAC_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -24,7 +24,17 @@ from .core import (
     VectorActionNoiseCurriculum,
     VectorActionScaleCoupling,
 )
-from .envs.registry import make_env, register_gymnasium_ids
+
+try:
+    from .envs.registry import make_env, register_gymnasium_ids
+except ModuleNotFoundError as error:
+    if error.name != "adc_wrappers.envs":
+        raise
+    raise ImportError(
+        "adc_wrappers/envs and adc_wrappers/backends must be links to the folders envs and backends, and this checkout "
+        "has none: git wrote files in their place. On Windows switch on developer mode and clone again with "
+        "`git clone -c core.symlinks=true`, or install a wheel, which needs no links (docs/start.md)."
+    ) from error
 
 __all__ = [
     "ActionNoiseCurriculum",

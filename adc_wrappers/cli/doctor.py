@@ -86,6 +86,11 @@ def _remarks() -> list[str]:
 
         devices = f"{torch.cuda.device_count()} GPU(s)" if torch.cuda.is_available() else "no GPU"
         remarks.append(f"torch sees {devices} and {os.cpu_count()} CPU cores.")
+    else:
+        remarks.append(
+            "without a GPU, install PyTorch's CPU build before any extra that needs torch, or pip fetches gigabytes of "
+            "CUDA: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+        )
     return remarks
 
 

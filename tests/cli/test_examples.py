@@ -111,26 +111,11 @@ def test_sb3_handstand(tmp_path):
     assert re.search(r"an episode lasts \d+ of 1000 steps", out)
 
 
-def test_the_readme_shows_the_example_backend_as_it_is():
-    readme = (ROOT / "README.md").read_text()
+def test_the_docs_show_the_example_backend_as_it_is():
+    page = (ROOT / "docs" / "howto" / "your_own_robot.md").read_text()
     example = (ROOT / "examples" / "your_own_env.py").read_text()
     backend = re.search(r"class AntActuators:.*?(?=\n\n\ndef main)", example, re.DOTALL).group(0)
-    assert backend in readme
-
-
-def code_blocks():
-    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-
-
-@pytest.mark.parametrize("index", range(len(code_blocks())))
-def test_readme_code_runs(index, tmp_path):
-    """Blocks build on each other as a reader reads them; this one runs after those before it."""
-    script = tmp_path / "readme.py"
-    script.write_text("\n".join(code_blocks()[: index + 1]))
-    answer = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False
-    )
-    assert answer.returncode == 0, answer.stderr
+    assert backend in page
 
 
 def test_the_example_backend_stays_about_twenty_lines():

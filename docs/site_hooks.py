@@ -1,0 +1,164 @@
+"""The site's view of the repository: pages, sources and pictures that the docs link to but that live outside ``docs``.
+
+Links in ``docs`` are those of the repository, so that they work wherever it is browsed. For the site, whatever they
+point to is brought along: Markdown and the notebook as pages, sources and folders as listings, all else as files. A
+link that points to nothing stops the build.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path, PurePosixPath
+from posixpath import normpath, relpath
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
+FENCE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+LISTED = {".py": "python", ".toml": "toml", ".json": "json", ".cff": "yaml"}
+EXTRA_PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "examples/tour.ipynb", "benchmarks")
+SHOWN_LINES = 400
+INDEXED = re.compile(r"\b([KLM])_(\\?\*|0)")
+"""K_* and K_0 in a text; two stars in one paragraph would be an emphasis for the site's Markdown."""
+
+
+def site_path(path: str) -> str:
+    """Where a path of the repository is in the site's sources."""
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    if path == "README.md":
+        return path
+    if (ROOT / path).is_dir():
+        return f"source/{path}/index.md"
+    suffix = PurePosixPath(path).suffix
+    if suffix == ".ipynb":
+        return str(PurePosixPath(path).with_suffix(".md"))
+    return f"source/{path}.md" if suffix in LISTED else path
+
+
+def targets(text: str, page: str) -> list[str]:
+    """Paths in the repository that a page links to."""
+    found = []
+    for part in FENCE.split(text)[::2]:
+        for _, link, _ in LINK.findall(part):
+            target = link.split("#")[0]
+            if target and ":" not in target:
+                found.append(normpath(str(PurePosixPath(page).parent / target)))
+    return found
+
+
+def relink(text: str, page: str) -> str:
+    """The text of a page of the repository with links as they are in the site."""
+    here = PurePosixPath(site_path(page)).parent
+
+    def replace(match: re.Match[str]) -> str:
+        before, link, after = match.groups()
+        target, hash_sign, anchor = link.partition("#")
+        if not target or ":" in target:
+            return match.group(0)
+        path = normpath(str(PurePosixPath(page).parent / target))
+        if not (ROOT / path).exists():
+            raise PluginError(f"{page} links to {link}, and there is no {path}.")
+        return f"{before}{relpath(site_path(path), str(here))}{hash_sign}{anchor}{after}"
+
+    def rewrite(prose: str) -> str:
+        return LINK.sub(
+            replace, INDEXED.sub(lambda match: f"{match[1]}<sub>{match[2][-1:].replace('*', '∗')}</sub>", prose)
+        )
+
+    return "".join(part if index % 2 else rewrite(part) for index, part in enumerate(FENCE.split(text)))
+
+
+def listing(path: str) -> str:
+    """A page that shows a source file."""
+    lines = (ROOT / path).read_text().splitlines()
+    more = f"\nThe file goes on: {len(lines)} lines in all.\n" if len(lines) > SHOWN_LINES else ""
+    code = "\n".join(lines[:SHOWN_LINES])
+    return f"# {PurePosixPath(path).name}\n\n`{path}`\n\n```{LISTED[PurePosixPath(path).suffix]}\n{code}\n```\n{more}"
+
+
+def folder_page(path: str) -> str:
+    """A page that lists what a folder holds."""
+    names = sorted(child.name for child in (ROOT / path).iterdir() if not child.name.startswith((".", "_")))
+    shown = [
+        name
+        for name in names
+        if (ROOT / path / name).is_file() and PurePosixPath(name).suffix in {".md", *LISTED, ".ipynb"}
+    ]
+    here = PurePosixPath(site_path(path)).parent
+    rows = [f"- [{name}]({relpath(site_path(f'{path}/{name}'), str(here))})" for name in shown]
+    return f"# {path}\n\n" + "\n".join(rows) + "\n"
+
+
+def notebook_page(path: str) -> str:
+    """A notebook as Markdown: texts, code, and what came out of it."""
+    parts = []
+    for cell in json.loads((ROOT / path).read_text())["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        parts += [shown for output in cell["outputs"] if (shown := _output(output))]
+    name = PurePosixPath(path).name
+    return "\n\n".join(parts) + f"\n\nThe notebook: `{path}` ([download]({name})).\n"
+
+
+def _output(output: dict[str, Any]) -> str:
+    if output["output_type"] == "stream":
+        return f"```text\n{''.join(output['text']).rstrip()}\n```"
+    data = output.get("data", {})
+    for kind in ("image/png", "image/gif"):
+        if kind in data:
+            encoded = base64.b64encode(base64.b64decode("".join(data[kind]))).decode()
+            return f'<img alt="output" src="data:{kind};base64,{encoded}">'
+    return f"```text\n{''.join(data['text/plain'])}\n```" if "text/plain" in data else ""
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add what pages link to outside of ``docs``, and what those link to."""
+    pages = {f"docs/{file.src_uri}" for file in files.documentation_pages()}
+    waiting = [target for page in sorted(pages) for target in targets((ROOT / page).read_text(), page)]
+    waiting += EXTRA_PAGES
+    seen = set(pages) | {"README.md"}
+    while waiting:
+        path = waiting.pop()
+        if path in seen or path.startswith("docs/") or not (ROOT / path).exists():
+            continue
+        seen.add(path)
+        waiting += _add(files, config, path)
+    return files
+
+
+def _add(files: Files, config: Any, path: str) -> list[str]:
+    """Add one path to the site; return what it links to in turn."""
+    suffix = PurePosixPath(path).suffix
+    more: list[str] = []
+    if (ROOT / path).is_dir():
+        text = folder_page(path)
+        more = [f"{path}/{name}" for name in re.findall(r"^- \[([^\]]+)\]", text, re.MULTILINE)]
+    elif suffix == ".md":
+        source = (ROOT / path).read_text()
+        text, more = relink(source, path), targets(source, path)
+    elif suffix == ".ipynb":
+        files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
+        text = notebook_page(path)
+    elif suffix in LISTED:
+        text = listing(path)
+    else:
+        files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
+        return more
+    files.append(File.generated(config, site_path(path), content=text))
+    return more
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Turn the links of a page of ``docs`` into the site's."""
+    if page.file.generated_by is not None:
+        return markdown
+    return relink(markdown, f"docs/{page.file.src_uri}")

@@ -1,0 +1,70 @@
+"""The docs as a site: built strictly, complete, and without a request to other hosts."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def build(folder: Path, config: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(config), "-d", str(folder)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+
+
+@pytest.mark.slow
+def test_the_site(tmp_path):
+    """One build for all that is asked of it: it takes half a minute."""
+    answer = build(tmp_path)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    pages = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
+
+    wanted = {"index", "start", "howto/sb3", "examples/tour", "results/handstand-cpu/report", "decisions/index"}
+    assert {f"{name}.html" for name in wanted} <= set(pages)
+    assert "source/examples/sb3_cartpole.py.html" in pages  # linked from the docs, so brought along
+    assert (tmp_path / "results/handstand-cpu/curves.png").is_file()
+
+    reference = "".join(text for name, text in pages.items() if name.startswith("api/"))
+    for name in (
+        "adc_wrappers.ActuatorCurriculumWrapper",
+        "adc_wrappers.envs.Task",  # behind a link
+        "adc_wrappers.backends.base.RobotBackend",
+        "adc_wrappers.sb3.TargetGainsEvalCallback",
+    ):
+        assert f'id="{name}"' in reference
+    assert not re.search(r":(class|func|meth|mod):", reference)
+
+    fetched = r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]*"'
+    assert {name: found for name, text in pages.items() if (found := re.findall(fetched, text))} == {}
+    sheets = "".join(path.read_text() for path in tmp_path.rglob("*.css"))
+    assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", sheets)
+
+
+@pytest.fixture
+def hooks(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import site_hooks
+
+    return site_hooks
+
+
+def test_links_out_of_docs_lead_to_the_site_s_own_pages(hooks):
+    text = "[a](../examples/resume.py), [b](../results/handstand-cpu/report.md#x), `[c](../d.py)`, K_* and K_0"
+    assert hooks.relink(text, "docs/start.md") == (
+        "[a](source/examples/resume.py.md), [b](results/handstand-cpu/report.md#x), `[c](../d.py)`, "
+        "K<sub>∗</sub> and K<sub>0</sub>"
+    )
+
+
+def test_a_link_to_nothing_stops_the_build(hooks):
+    from mkdocs.exceptions import PluginError
+
+    with pytest.raises(PluginError, match=r"docs/start\.md links to \.\./nowhere\.py"):
+        hooks.relink("[a](../nowhere.py)", "docs/start.md")
