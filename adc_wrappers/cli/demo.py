@@ -79,8 +79,7 @@ class Demo(TrainingOptions):
 
     def _train(self, console: Console, plan: Plan, jobs: list[Job]) -> bool:
         """Do the runs, a process each; whether all of them came to their end."""
-        from adc_wrappers.study.executors import LocalExecutor
-        from adc_wrappers.study.runner import run_study
+        from adc_wrappers.study.executors import LocalExecutor, run_study
         from adc_wrappers.study.side_by_side import RunsWatch
 
         console.print(f"{self.task}: {len(jobs)} trainings of {plan.config.ppo.total_steps:,} steps side by side")

@@ -16,13 +16,13 @@ from adc_wrappers.core.errors import MissingExtraError
 from adc_wrappers.core.files import whole_file
 from adc_wrappers.envs.registry import make_env
 from adc_wrappers.runs import RunFolder
-from adc_wrappers.runs.plotting import pyplot
+from adc_wrappers.runs.pictures import pyplot
 from adc_wrappers.runs.recording import Film, film_episode
 from adc_wrappers.training import load_trained
 from adc_wrappers.training.evaluating import pin_and_check
 
-from .figures import FILM_SEED, condition_colours
 from .job import Job
+from .pictures import FILM_SEED, condition_colours
 from .results import METRICS, RunRecord, StudyResults
 
 __all__ = ["RunsWatch", "draw_side_by_side", "film_side_by_side", "verdict"]
