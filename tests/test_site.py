@@ -51,6 +51,12 @@ def test_the_site(tmp_path):
     assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", sheets)
 
 
+def test_every_page_of_docs_is_in_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert [name for name in pages if not re.search(rf"[ ]{re.escape(name)}$", menu, re.MULTILINE)] == []
+
+
 @pytest.fixture
 def hooks(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
