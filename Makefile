@@ -103,7 +103,7 @@ bench: $(STAMP)  ## wrapped against bare, in one run
 	$(BIN)/python benchmarks/overhead.py --write
 
 docs: $(STAMP)  ## the site, in build/site; a broken link or an undocumented page stops it
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # with --quiet it would not be strict
 	@echo "build/site/index.html"
 
 dist: $(STAMP)  ## wheel and sdist, in dist

@@ -1,4 +1,4 @@
-"""Docstrings for the site: Sphinx roles become code that links to its object, if the site has it."""
+"""Docstrings for the site: Sphinx roles become code, and an example is a section of its own."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import griffe
 ROLE = re.compile(r":(?:class|mod|func|meth|attr|data|exc):`~?([^`<]+)`")
 
 
+EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+"""Griffe knows the plural only, and would read the code below the singular as Markdown."""
+
+
 class Roles(griffe.Extension):
-    """Rewrites ``:class:`Name``` in every docstring."""
+    """Rewrites ``:class:`Name``` and ``Example:`` in every docstring."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring of a module, class, function or attribute."""
         if obj.docstring is not None:
-            obj.docstring.value = ROLE.sub(r"`\1`", obj.docstring.value)
+            obj.docstring.value = EXAMPLE.sub("Examples:", ROLE.sub(r"`\1`", obj.docstring.value))

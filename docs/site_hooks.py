@@ -18,12 +18,13 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
-FENCE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+CODE = r"^```.*?^```|`[^`\n]+`"
+LINK = re.compile(rf"{CODE}|(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))", re.MULTILINE | re.DOTALL)
+"""A link whose text may be code, or code, in which nothing is a link: whichever begins first."""
 LISTED = {".py": "python", ".toml": "toml", ".json": "json", ".cff": "yaml"}
 EXTRA_PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "examples/tour.ipynb", "benchmarks")
 SHOWN_LINES = 400
-INDEXED = re.compile(r"\b([KLM])_(\\?\*|0)")
+INDEXED = re.compile(rf"{CODE}|\b([KLM])_(\\?\*|0)", re.MULTILINE | re.DOTALL)
 """K_* and K_0 in a text; two stars in one paragraph would be an emphasis for the site's Markdown."""
 
 
@@ -44,11 +45,10 @@ def site_path(path: str) -> str:
 def targets(text: str, page: str) -> list[str]:
     """Paths in the repository that a page links to."""
     found = []
-    for part in FENCE.split(text)[::2]:
-        for _, link, _ in LINK.findall(part):
-            target = link.split("#")[0]
-            if target and ":" not in target:
-                found.append(normpath(str(PurePosixPath(page).parent / target)))
+    for _, link, _ in LINK.findall(text):
+        target = link.split("#")[0]
+        if target and ":" not in target:
+            found.append(normpath(str(PurePosixPath(page).parent / target)))
     return found
 
 
@@ -57,7 +57,7 @@ def relink(text: str, page: str) -> str:
     here = PurePosixPath(site_path(page)).parent
 
     def replace(match: re.Match[str]) -> str:
-        before, link, after = match.groups()
+        before, link, after = match.groups(default="")
         target, hash_sign, anchor = link.partition("#")
         if not target or ":" in target:
             return match.group(0)
@@ -66,12 +66,12 @@ def relink(text: str, page: str) -> str:
             raise PluginError(f"{page} links to {link}, and there is no {path}.")
         return f"{before}{relpath(site_path(path), str(here))}{hash_sign}{anchor}{after}"
 
-    def rewrite(prose: str) -> str:
-        return LINK.sub(
-            replace, INDEXED.sub(lambda match: f"{match[1]}<sub>{match[2][-1:].replace('*', '∗')}</sub>", prose)
-        )
+    return INDEXED.sub(_index, LINK.sub(replace, text))
 
-    return "".join(part if index % 2 else rewrite(part) for index, part in enumerate(FENCE.split(text)))
+
+def _index(match: re.Match[str]) -> str:
+    letter, index = match.groups()
+    return f"{letter}<sub>{index[-1].replace('*', '∗')}</sub>" if letter else match.group(0)
 
 
 def listing(path: str) -> str:
@@ -101,7 +101,7 @@ def notebook_page(path: str) -> str:
     for cell in json.loads((ROOT / path).read_text())["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(source)
+            parts.append(relink(source, path))
             continue
         parts.append(f"```python\n{source}\n```")
         parts += [shown for output in cell["outputs"] if (shown := _output(output))]

@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def build(folder: Path, config: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(config), "-d", str(folder)]
+    """Build; not with --quiet, which keeps warnings from stopping a strict build."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(folder)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
 
@@ -30,6 +31,9 @@ def test_the_site(tmp_path):
     assert {f"{name}.html" for name in wanted} <= set(pages)
     assert "source/examples/sb3_cartpole.py.html" in pages  # linked from the docs, so brought along
     assert (tmp_path / "results/handstand-cpu/curves.png").is_file()
+
+    links = {link for text in pages.values() for link in re.findall(r'href="([^"#:]+\.md)[#"]', text)}
+    assert not links  # one that was not understood is left as it is
 
     reference = "".join(text for name, text in pages.items() if name.startswith("api/"))
     for name in (
@@ -47,6 +51,12 @@ def test_the_site(tmp_path):
     assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", sheets)
 
 
+def test_every_page_of_docs_is_in_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert [name for name in pages if not re.search(rf"[ ]{re.escape(name)}$", menu, re.MULTILINE)] == []
+
+
 @pytest.fixture
 def hooks(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
@@ -56,10 +66,11 @@ def hooks(monkeypatch):
 
 
 def test_links_out_of_docs_lead_to_the_site_s_own_pages(hooks):
-    text = "[a](../examples/resume.py), [b](../results/handstand-cpu/report.md#x), `[c](../d.py)`, K_* and K_0"
+    text = "[a](../examples/resume.py), [b](../results/handstand-cpu/report.md#x), `[c](../d.py)`, "
+    text += "K_* and K_0, [`d`](../setup.cfg)"
     assert hooks.relink(text, "docs/start.md") == (
         "[a](source/examples/resume.py.md), [b](results/handstand-cpu/report.md#x), `[c](../d.py)`, "
-        "K<sub>∗</sub> and K<sub>0</sub>"
+        "K<sub>∗</sub> and K<sub>0</sub>, [`d`](setup.cfg)"
     )
 
 
