@@ -12,16 +12,14 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import FolderLock, RunFolder
 
 from .evaluate import format_rate
-from .overrides import changes_of
 from .progress import EvaluationProgress, TrainingProgress
-from .training_options import TrainingOptions
+from .training_options import TrainingOptions, curriculum_options
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
@@ -41,7 +39,7 @@ _OF_THE_SEARCH = (
 """Settings of the curriculum that the search gives every policy itself."""
 
 _CurriculumChanges: TypeAlias = Annotated[
-    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: changes_of(CurriculumConfig, without=_OF_THE_SEARCH))
+    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: curriculum_options(*_OF_THE_SEARCH))
 ]
 
 

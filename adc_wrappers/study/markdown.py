@@ -11,8 +11,9 @@ from .analysis import REFERENCE, ConditionNumbers
 from .conditions import Condition
 from .results import METRICS, StudyResults
 from .statistics import Estimate
+from .verdict import probability_note, verdict_of
 
-__all__ = ["Cell", "Table", "headline", "how_to_repeat", "markdown_report", "study_tables"]
+__all__ = ["Cell", "Table", "facts_of", "headline", "how_to_repeat", "markdown_report", "study_tables"]
 
 
 _TITLES = {1: "Table 1 of the paper (ablation study) and ours", 2: "Table 2 of the paper (appendix) and ours"}
@@ -25,6 +26,13 @@ class Cell:
 
     text: str
     value: float | None = None
+    note: str = ""
+    """What is said more quietly behind it: an interval, a spread."""
+
+    @property
+    def full(self) -> str:
+        """Text and note in one line."""
+        return f"{self.text} {self.note}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ def headline(results: StudyResults) -> str:
     seconds = [run.seconds for run in results.runs if run.seconds is not None]
     steps = " or ".join(f"{value:,}" for value in sizes["steps"])
     episodes = " or ".join(str(value) for value in sizes["episodes"])
-    commits = sorted({commit for run in results.runs if (commit := run.commit()) is not None})
+    commits = _commits(results)
     text = (
         f"{finished} finished runs of {len(results.conditions)} conditions on {config['task']} ({config['backend']}): "
         f"{steps} env steps each, then {episodes} episodes at exactly the target stiffness"
@@ -56,8 +64,26 @@ def headline(results: StudyResults) -> str:
     return text + "."
 
 
+def _commits(results: StudyResults) -> list[str]:
+    return sorted({commit for run in results.runs if (commit := run.commit()) is not None})
+
+
+def facts_of(results: StudyResults) -> list[tuple[str, str]]:
+    """Return what was done, as names and numbers."""
+    sizes = results.sizes()
+    seconds = [run.seconds for run in results.runs if run.seconds is not None]
+    finished = [run for run in results.runs if run.state == "finished"]
+    facts = [("conditions", str(len(results.conditions))), ("finished runs", str(len(finished)))]
+    facts.append(("env steps each", " or ".join(f"{value:,}" for value in sizes["steps"])))
+    facts.append(("episodes at K*", " or ".join(f"{value:,}" for value in sizes["episodes"])))
+    facts += [("run time", f"{sum(seconds) / 3600:.1f} h")] if seconds else []
+    return facts + [("commit", commit) for commit in _commits(results)]
+
+
 def study_tables(results: StudyResults, numbers: Sequence[ConditionNumbers]) -> list[Table]:
-    """Return the paper's two tables beside ours, our own conditions, and the estimates."""
+    """Return a table of all conditions, for the paper's task its two tables beside ours, and the estimates."""
+    if results.config()["task"] != HANDSTAND:
+        return [_beside_paper(results, _ours_last(numbers), "All conditions"), _estimates(numbers)]
     tables = [
         _beside_paper(results, rows, title)
         for number, title in _TITLES.items()
@@ -91,7 +117,7 @@ def _as_typed(command: str) -> str:
 
 
 def _beside_paper(results: StudyResults, rows: Sequence[ConditionNumbers], title: str) -> Table:
-    measured = any(row.condition.paper is not None for row in rows)
+    measured = results.config()["task"] == HANDSTAND and any(row.condition.paper is not None for row in rows)
     head = ["condition", "runs"]
     head += ["paper: length", "paper: reward"] if measured else []
     head += [f"ours: {metric.label}" for metric in METRICS]
@@ -104,20 +130,22 @@ def _beside_paper(results: StudyResults, rows: Sequence[ConditionNumbers], title
             cells += [_spread(paper.length, "{:.0f}"), _spread(paper.reward, "{:g}")]
         for metric in METRICS:
             mean, std = row.mean[metric.name]
-            cells.append(Cell(f"{metric.format(mean)} ± {metric.format(std)}", mean))
+            cells.append(Cell(metric.format(mean), mean, f"± {metric.format(std)}"))
         body.append((row.condition.name, tuple(cells)))
     return Table(title, tuple(head), tuple(body))
 
 
 def _difference(config: dict[str, Any]) -> str:
     """Say in what our numbers are of something else than the paper's."""
-    if config["task"] != HANDSTAND:
-        return f" (the paper's numbers are of the handstand, ours of {config['task']})"
     settings = config.get("settings", {})
     preset = settings.get("preset", "paper")
     if preset != "paper" or settings.get("weights"):
         return f" (returns do not compare: ours are of the reward preset {preset!r}, not of the paper's reward)"
     return ""
+
+
+def _ours_last(numbers: Sequence[ConditionNumbers]) -> list[ConditionNumbers]:
+    return sorted(numbers, key=lambda row: is_ours(row.condition.name))
 
 
 def _with_ours_last(table: Table) -> Table:
@@ -130,24 +158,26 @@ def _estimates(numbers: Sequence[ConditionNumbers]) -> Table:
     for metric in METRICS:
         head += [f"IQM {metric.label} (95 %)", "P(ADC better)"]
     body = []
+    ours = sum(row.runs for row in numbers if is_ours(row.condition.name))
     for row in numbers:
         cells = [Cell(row.condition.title), _runs(row)]
         for metric in METRICS:
             iqm, beaten = row.iqm[metric.name], row.beaten.get(metric.name)
-            interval = f"{metric.format(iqm.low)} to {metric.format(iqm.high)}"
-            cells.append(Cell(f"{metric.format(iqm.value)} ({interval})", float(iqm.value)))
-            cells.append(Cell("–") if beaten is None else _probability(beaten))
+            interval = f"({metric.format(iqm.low)} to {metric.format(iqm.high)})"
+            cells.append(Cell(metric.format(iqm.value), float(iqm.value), interval))
+            cells.append(Cell("–") if beaten is None else _probability(beaten, ours, row.runs))
         body.append((row.condition.name, tuple(cells)))
     title = "Interquartile means with 95 % bootstrap intervals, and how likely a run of ADC beats one of the condition"
     return Table(title, tuple(head), tuple(body))
 
 
-def _probability(estimate: Estimate) -> Cell:
-    return Cell(f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})", float(estimate.value))
+def _probability(estimate: Estimate, first: int, second: int) -> Cell:
+    note = f"({probability_note(estimate, first, second)})"
+    return Cell(f"{estimate.value:.2f}", float(estimate.value), note)
 
 
 def _spread(pair: tuple[float, float], form: str) -> Cell:
-    return Cell(f"{form.format(pair[0])} ± {form.format(pair[1])}", pair[0])
+    return Cell(form.format(pair[0]), pair[0], f"± {form.format(pair[1])}")
 
 
 def _runs(row: ConditionNumbers) -> Cell:
@@ -165,7 +195,9 @@ def markdown_report(
     results: StudyResults, numbers: Sequence[ConditionNumbers], pictures: Sequence[str], *, seed: int = 0
 ) -> str:
     """Return the report; pictures are named relative to it."""
-    parts = [f"# Study: {_plain(results.config()['task'])}", _plain(headline(results)), results.notes.strip()]
+    parts = [f"# Study: {_plain(results.config()['task'])}", _plain(headline(results))]
+    found = verdict_of(numbers)
+    parts += [f"**{_plain(found.text)}**", _plain(found.warning), results.notes.strip()]
     for table in study_tables(results, numbers):
         parts += [f"## {_plain(table.title)}", _table(table)]
     parts += [
@@ -212,7 +244,7 @@ def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _table(table: Table) -> str:
-    lines = _grid(table.head, [[cell.text for cell in cells] for _, cells in table.rows]).splitlines()
+    lines = _grid(table.head, [[cell.full for cell in cells] for _, cells in table.rows]).splitlines()
     for i, (name, _) in enumerate(table.rows):
         if is_ours(name):
             cells = lines[i + 2].strip("| ").split(" | ")

@@ -2,7 +2,7 @@
 
 from .browser import BrowserView, FigurePage
 from .figures import Figure, SpotFigure, figure_of
-from .view_session import ACTIONS, ViewSession, make_action
+from .view_session import ACTIONS, ViewSession, chosen_action, make_action
 from .window import MujocoWindow
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "MujocoWindow",
     "SpotFigure",
     "ViewSession",
+    "chosen_action",
     "figure_of",
     "make_action",
 ]
