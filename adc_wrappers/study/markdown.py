@@ -83,7 +83,7 @@ def facts_of(results: StudyResults) -> list[tuple[str, str]]:
 def study_tables(results: StudyResults, numbers: Sequence[ConditionNumbers]) -> list[Table]:
     """Return a table of all conditions, for the paper's task its two tables beside ours, and the estimates."""
     if results.config()["task"] != HANDSTAND:
-        return [_beside_paper(results, _ours_last(numbers), "All conditions"), _estimates(numbers)]
+        return [_beside_paper(results, _ours_last(numbers), "Means over runs"), _estimates(numbers)]
     tables = [
         _beside_paper(results, rows, title)
         for number, title in _TITLES.items()
@@ -120,7 +120,7 @@ def _beside_paper(results: StudyResults, rows: Sequence[ConditionNumbers], title
     measured = results.config()["task"] == HANDSTAND and any(row.condition.paper is not None for row in rows)
     head = ["condition", "runs"]
     head += ["paper: length", "paper: reward"] if measured else []
-    head += [f"ours: {metric.label}" for metric in METRICS]
+    head += [f"ours: {metric.label}" if measured else metric.label for metric in METRICS]
     title += _difference(results.config()) if measured else ""
     body = []
     for row in rows:
@@ -156,7 +156,7 @@ def _with_ours_last(table: Table) -> Table:
 def _estimates(numbers: Sequence[ConditionNumbers]) -> Table:
     head = ["condition", "runs"]
     for metric in METRICS:
-        head += [f"IQM {metric.label} (95 %)", "P(ADC better)"]
+        head += [f"IQM {metric.label} (95 %)", f"P(ADC better by {metric.label})"]
     body = []
     ours = sum(row.runs for row in numbers if is_ours(row.condition.name))
     for row in numbers:

@@ -37,7 +37,7 @@ def html_page(results: StudyResults, numbers: Sequence[ConditionNumbers], *, see
     body = [
         _header(results, found),
         _films(results),
-        _section("What it says", notes) if notes else "",
+        _section("What it says", f'<div class="notes">{notes}</div>') if notes else "",
         '<div class="legend" role="group" aria-label="conditions: press to hide or show"></div>',
         _section("How sure we are", _figures(estimates), _table(tables[-1], colours), _STATISTICS.format(seed=seed)),
         _section(ours, *(_table(table, colours) for table in tables[:-1]), _MEANING),

@@ -47,15 +47,15 @@ def verdict_of(numbers: Sequence[ConditionNumbers]) -> Verdict:
     kind = "open" if few or chance.low <= 0.5 <= chance.high else "better" if chance.value > 0.5 else "worse"
     sides = f"{metric.format(ours.iqm[metric.name].value)} against {metric.format(base.iqm[metric.name].value)}"
     judged = {
-        "better": "ADC is better than training at K_*",
-        "worse": "ADC is worse than training at K_*",
-        "open": "a first look, too few runs for a verdict on ADC"
-        if few
-        else "these runs do not tell ADC from training at K_*",
+        "better": f"By {metric.label}, ADC is better than training at K_*",
+        "worse": f"By {metric.label}, ADC is worse than training at K_*",
+        "open": f"By {metric.label}, these runs do not tell ADC from training at K_*",
     }[kind]
+    if few:
+        judged = f"A first look, with too few runs for a verdict. ADC beside training at K_*, by {metric.label}"
     text = (
-        f"By {metric.label}, {judged}: {sides} (interquartile means); a run of ADC scores higher than one at K_* with "
-        f"probability {chance.value:.2f} ({probability_note(chance, ours.runs, base.runs)})."
+        f"{judged}: {sides} (interquartile means); a run of ADC scores higher than one at K_* with probability "
+        f"{chance.value:.2f} ({probability_note(chance, ours.runs, base.runs)})."
     )
     return Verdict(kind, f"{text} {_best(numbers, metric)}", _warning(numbers))
 
@@ -64,13 +64,13 @@ def probability_note(chance: Estimate, first: int, second: int) -> str:
     """Return what is said behind a probability of improvement: its interval, where there is one to speak of.
 
     >>> probability_note(Estimate(1.0, 1.0, 1.0), 2, 2)
-    '4 pairs: too few runs for an interval'
+    '4 pairs, no interval'
     >>> probability_note(Estimate(1.0, 1.0, 1.0), 10, 10)
     'all 100 pairs'
     """
     pairs = first * second
     if min(first, second) < FEW:
-        return f"{pairs} pairs: too few runs for an interval"
+        return f"{pairs} pairs, no interval"
     if chance.low == chance.high:  # every run of one is above every run of the other, so every resampling says the same
         return f"all {pairs} pairs"
     return f"{chance.low:.2f} to {chance.high:.2f}"

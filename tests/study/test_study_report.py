@@ -157,14 +157,14 @@ def test_a_study_has_a_verdict(tmp_path, ours, base, kind, words):
 
 def test_two_seeds_are_a_first_look_and_say_so(tmp_path, capsys):
     found = judged(tmp_path, 2, adc=0.9, train_at_target=0.4)
-    assert found.kind == "open" and "too few runs for a verdict" in found.text
+    assert found.kind == "open" and "with too few runs for a verdict" in found.text
     assert "2 of 6 such comparisons" in found.warning
     assert main(["study", "report", str(tmp_path), "--no-films"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "a first look" in out and "2 of 6 such comparisons" in out
+    assert "A first look" in out and "2 of 6 such comparisons" in out
     for name in ("report.md", "report.html"):
         text = (tmp_path / "report" / name).read_text()
-        assert "1.00 to 1.00" not in text and "4 pairs: too few runs for an interval" in text
+        assert "1.00 to 1.00" not in text and "4 pairs, no interval" in text
 
 
 def test_a_study_without_the_baseline_says_what_is_missing(tmp_path):

@@ -28,10 +28,10 @@ function label(value) {
   return String(+value.toPrecision(4));
 }
 
-// A label under an axis; the last ones are moved in so that nothing of them is cut off.
+// A label under an axis; the first and the last are moved in so that nothing of them is cut off.
 function tickText(parent, x, y, width, text) {
   const half = text.length * 3.5;
-  make("text", { x: Math.min(x, width - half - 1), y, "text-anchor": "middle" }, parent).textContent = text;
+  make("text", { x: Math.max(half + 1, Math.min(x, width - half - 1)), y, "text-anchor": "middle" }, parent).textContent = text;
 }
 
 class LineChart {
@@ -215,7 +215,7 @@ class RowChart {
     if (!rows.length) return;
     const [low, high] = this.range(rows);
     const px = (v) => left + ((v - low) / (high - low)) * (width - left - right);
-    for (const v of ticks(low, high, Math.max(2, (width - left) / 80))) {
+    for (const v of ticks(low, high, Math.max(3, (width - left) / 80))) {
       make("line", { x1: px(v), x2: px(v), y1: 0, y2: rows.length * height, class: "axis" }, this.svg);
       tickText(this.svg, px(v), rows.length * height + 15, width, this.shown(v));
     }
