@@ -4,7 +4,7 @@ VENV ?= .venv
 # The CPU-friendly release that this project is tested with; the library itself accepts a range.
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
-EXTRAS := dev,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,spot-sim,sysid,study,ray,slurm
+EXTRAS := dev,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,spot-sim,sysid,study,ray,slurm,hub,wandb
 RSL_RL_VERSIONS ?= 5.2.0 5.3.0 5.4.2 5.5.1
 STAMP := $(VENV)/.installed
 # RLlib pins an older Gymnasium, so it has an environment of its own.

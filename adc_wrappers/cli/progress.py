@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["CommandProgress", "EvaluationProgress", "TrainingProgress"]
+__all__ = ["CommandProgress", "EvaluationProgress", "TrainingProgress", "interruption_explained"]
+
+
+@contextlib.contextmanager
+def interruption_explained(explain: Callable[[], str]) -> Iterator[None]:
+    """Let Ctrl+C in the midst of a long command say what is kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(explain()) from interrupt
+
 
 _LINE_EVERY = 10.0
 _LATELY = 10  # iterations

@@ -21,7 +21,7 @@ from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import FolderLock
 
 from .overrides import parse_settings
-from .progress import CommandProgress
+from .progress import CommandProgress, interruption_explained
 from .training_options import TrainingOptions, curriculum_options, ppo_options
 
 if TYPE_CHECKING:
@@ -71,10 +71,8 @@ class StudyReport:
         return 0
 
 
-_AFTER_FULL_DISK = (
-    "Finished runs and the newest whole checkpoints of the others are kept. Make room, then give the same command "
-    "again: it goes on."
-)
+_KEPT = "Finished runs and the newest whole checkpoints of the others are kept."
+_AFTER_FULL_DISK = f"{_KEPT} Make room, then give the same command again: it goes on."
 _PpoChanges: TypeAlias = Annotated[dict[str, Any], tyro.conf.arg(constructor_factory=lambda: ppo_options("--budget"))]
 _CurriculumChanges: TypeAlias = Annotated[
     dict[str, Any], tyro.conf.arg(constructor_factory=lambda: curriculum_options("seed"))
@@ -166,6 +164,7 @@ class StudyRun(TrainingOptions):
             console.print("per_joint is left out: the robot has one joint")
         with (
             full_disk_explained(out, lambda: _AFTER_FULL_DISK),
+            interruption_explained(lambda: f"{_KEPT} Give the same command again: it goes on."),
             CommandProgress(console, "study", "runs", len(jobs)) as progress,
         ):
 

@@ -21,7 +21,7 @@ from adc_wrappers.runs.folder import remove_run
 
 from .curriculum_words import curriculum_in_words
 from .evaluate import evaluate_run, print_evaluation
-from .progress import TrainingProgress
+from .progress import TrainingProgress, interruption_explained
 from .training_options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -63,11 +63,9 @@ class Train(TrainingOptions):
         with (
             self._prepared(console.print) as (config, folder, resumed),
             full_disk_explained(folder.path, lambda: f"{_kept(folder)} Make room, then go on with: {_go_on(folder)}"),
+            interruption_explained(lambda: f"{_kept(folder)} Go on with: {_go_on(folder)}"),
         ):
-            try:
-                return self._train(console, config, folder, resumed)
-            except KeyboardInterrupt as interrupt:
-                raise KeyboardInterrupt(f"{_kept(folder)} Go on with: {_go_on(folder)}") from interrupt
+            return self._train(console, config, folder, resumed)
 
     def _train(self, console: Console, config: TrainConfig, folder: RunFolder, resumed: bool) -> int:
         from adc_wrappers.runs.pictures import plot_runs

@@ -139,6 +139,14 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert main(["train", "cartpole", "--out", str(run), "--resume", "--eval-episodes", "0"]) == 0
 
 
+def test_an_interrupted_search_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    from adc_wrappers.cli.select_k0 import SelectK0
+
+    monkeypatch.setattr(SelectK0, "_try", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert main(["select-k0", "cartpole", *QUICK, "--out", str(tmp_path / "search")]) == 130
+    assert "Give the same command with --resume." in capsys.readouterr().err
+
+
 # --- help ------------------------------------------------------------------------------------------------------------
 
 
