@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from adc_wrappers.core.markdown import markdown_table
+from adc_wrappers.core.markdown import plain_markdown as plain
 
 if TYPE_CHECKING:
     from adc_wrappers.policy import Policy
@@ -33,7 +35,7 @@ def model_card(policy: Policy, evaluation: dict[str, Any], repo: str, *, film: s
     config, metadata = policy.config, policy.metadata
     parts = [
         _HEAD.format(task=re.sub(r"[^\w-]", "-", config.task)),
-        f"# {_text(config.task)}",
+        f"# {plain(config.task)}",
         "A policy trained under the Actuator Dynamics Curriculum: with joints that were stiff at first and were "
         "softened to the identified stiffness as it learned. Everything needed to run it is inside `policy.onnx`.",
     ]
@@ -41,14 +43,14 @@ def model_card(policy: Policy, evaluation: dict[str, Any], repo: str, *, film: s
         parts.append(f"![One episode at the target gains]({film})")
     parts += ["## Evaluation, at exactly the target gains", _evaluation(evaluation)]
     parts += ["## Gains", _gains(policy)]
-    parts += ["## Training", _grid(("", ""), _training(policy))]
+    parts += ["## Training", markdown_table(("", ""), _training(policy))]
     parts += [
         "## Use",
         f"```sh\nadc pull {repo} --out policy.onnx\nadc view policy.onnx\nadc eval policy.onnx\n```",
         "Loading checks metadata and network against their digests; no pickle is read. The commanded gains are those "
         "of a robot, the simulated ones those of the simulator: they are two different numbers. On a robot, read the "
         "library's page on hardware first.",
-        f"Network SHA-256: `{metadata.network_sha256}`, exported by adc-wrappers {_text(metadata.library_version)}.",
+        f"Network SHA-256: `{metadata.network_sha256}`, exported by adc-wrappers {plain(metadata.library_version)}.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -62,7 +64,7 @@ def _evaluation(summary: dict[str, Any]) -> str:
         ("return", f"{summary['return_mean']:.1f} ± {summary['return_std']:.1f}"),
         ("how they ended", ", ".join(f"{mode}: {count}" for mode, count in summary["modes"].items() if count)),
     ]
-    return _grid(("", ""), rows)
+    return markdown_table(("", ""), rows)
 
 
 def _gains(policy: Policy) -> str:
@@ -79,7 +81,7 @@ def _gains(policy: Policy) -> str:
         for place, joint in enumerate(metadata.joint_names)
     ]
     unknown = "" if len(known) == len(kinds) else "\n\nWhich gains a robot is to be sent is not known."
-    return _grid(("joint", *known), rows) + unknown
+    return markdown_table(("joint", *known), rows) + unknown
 
 
 def _training(policy: Policy) -> list[tuple[str, str]]:
@@ -97,15 +99,3 @@ def _training(policy: Policy) -> list[tuple[str, str]]:
         ("settings", ", ".join(f"{name}={value}" for name, value in config.settings.items()) or "the task's own"),
         ("commit of the library", record.commit or "unknown"),
     ]
-
-
-def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + " -- |" * len(head)]
-    lines += ["| " + " | ".join(map(_text, row)) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def _text(value: str) -> str:
-    """Return a text that Markdown shows as it is: a policy file may be a stranger's."""
-    plain = value.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
-    return re.sub(r"([*|`\[\]])", r"\\\1", plain)

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from adc_wrappers.core.markdown import markdown_table
+from adc_wrappers.core.markdown import plain_markdown as plain
+
 from .analysis import REFERENCE, ConditionNumbers
 from .conditions import Condition
 from .results import METRICS, StudyResults
@@ -195,11 +198,11 @@ def markdown_report(
     results: StudyResults, numbers: Sequence[ConditionNumbers], pictures: Sequence[str], *, seed: int = 0
 ) -> str:
     """Return the report; pictures are named relative to it."""
-    parts = [f"# Study: {_plain(results.config()['task'])}", _plain(headline(results))]
+    parts = [f"# Study: {plain(results.config()['task'])}", plain(headline(results))]
     found = verdict_of(numbers)
-    parts += [f"**{_plain(found.text)}**", _plain(found.warning), results.notes.strip()]
+    parts += [f"**{plain(found.text)}**", plain(found.warning), results.notes.strip()]
     for table in study_tables(results, numbers):
-        parts += [f"## {_plain(table.title)}", _table(table)]
+        parts += [f"## {plain(table.title)}", _table(table)]
     parts += [
         "Mean ± standard deviation over runs (n − 1). IQM: the mean of the middle half of the runs; intervals by "
         f"resampling runs 2000 times (percentile method, seed {seed}). Failed and unfinished runs are in no number."
@@ -209,18 +212,12 @@ def markdown_report(
     parts += ["## Conditions", _conditions(results), "## Every run", _run_list(results)]
     failed = [run for run in results.runs if run.state == "failed"]
     if failed:
-        lines = [f"- {_plain(run.condition)}, seed {run.seed}: {_code(_last_line(run.error))}" for run in failed]
+        lines = [f"- {plain(run.condition)}, seed {run.seed}: {_code(_last_line(run.error))}" for run in failed]
         parts += ["## Failed runs", "\n".join(lines)]
     commands = "\n".join(how_to_repeat(results))
     fence = "`" * max(3, _longest_ticks(commands) + 1)
     parts += ["## Commands", f"{fence}sh\n{commands}\n{fence}"]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _plain(text: str) -> str:
-    """Return a text that Markdown shows as it is: no HTML, no emphasis, no end of a table's cell."""
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
-    return re.sub(r"([*|`\[\]])", r"\\\1", escaped)
 
 
 def _code(text: str) -> str:
@@ -237,14 +234,10 @@ def _last_line(error: str | None) -> str:
     return ((error or "").strip().splitlines() or ["?"])[-1]
 
 
-def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(map(_plain, head)) + " |", "|" + "|".join(["---"] + ["---:"] * (len(head) - 1)) + "|"]
-    lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in rows]
-    return "\n".join(lines)
-
-
 def _table(table: Table) -> str:
-    lines = _grid(table.head, [[cell.full for cell in cells] for _, cells in table.rows]).splitlines()
+    lines = markdown_table(
+        table.head, [[cell.full for cell in cells] for _, cells in table.rows], right=True
+    ).splitlines()
     for i, (name, _) in enumerate(table.rows):
         if is_ours(name):
             cells = lines[i + 2].strip("| ").split(" | ")
@@ -260,14 +253,14 @@ def _no_html(text: str) -> str:
 def _modes(numbers: Sequence[ConditionNumbers]) -> str:
     modes = list(dict.fromkeys(mode for row in numbers for mode, share in row.modes.items() if share > 0))
     rows = [[row.condition.title, *(f"{100 * row.modes.get(mode, 0.0):.1f} %" for mode in modes)] for row in numbers]
-    return _grid(["condition", *modes], rows)
+    return markdown_table(["condition", *modes], rows, right=True)
 
 
 def _conditions(results: StudyResults) -> str:
     lines = []
     for condition in conditions_shown(results):
         differs, left_open = _no_html(condition.differs), _no_html(condition.open)
-        lines.append(f"- **{_plain(condition.title)}** ({_code(condition.name)}). {differs} *Left open:* {left_open}")
+        lines.append(f"- **{plain(condition.title)}** ({_code(condition.name)}). {differs} *Left open:* {left_open}")
     return "\n".join(lines)
 
 
@@ -277,4 +270,5 @@ def _run_list(results: StudyResults) -> str:
         scores = [metric.format(run.score(metric)) if run.summary else "" for metric in METRICS]
         seconds = "" if run.seconds is None else f"{run.seconds:.0f}"
         rows.append([run.condition, str(run.seed), run.state, *scores, seconds])
-    return _grid(["condition", "seed", "state", *(metric.label for metric in METRICS), "seconds"], rows)
+    head = ["condition", "seed", "state", *(metric.label for metric in METRICS), "seconds"]
+    return markdown_table(head, rows, right=True)

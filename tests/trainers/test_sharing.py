@@ -71,10 +71,10 @@ def test_the_card_says_task_gains_evaluation_and_film(policy, hub, tmp_path):
     assert not (tmp_path / "plain" / "film.gif").exists()
 
 
-def test_a_name_in_a_strangers_file_is_only_text_in_the_card(policy):
-    from adc_wrappers.hub.card import _text
+def test_a_name_in_a_strangers_file_is_only_text_in_the_card():
+    from adc_wrappers.core.markdown import plain_markdown
 
-    assert _text("<img src=x> [a](b) `c` | d\ne") == "&lt;img src=x> \\[a\\](b) \\`c\\` \\| d e"
+    assert plain_markdown("<img src=x> [a](b) `c` | d\ne") == "&lt;img src=x> \\[a\\](b) \\`c\\` \\| d e"
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "other"])
