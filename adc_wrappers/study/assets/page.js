@@ -28,9 +28,14 @@ function label(value) {
   return String(+value.toPrecision(4));
 }
 
+const pencil = document.createElement("canvas").getContext("2d");
+pencil.font = '12px system-ui, -apple-system, "Segoe UI", sans-serif'; // as in the style of svg text
+
+function textWidth(text) { return pencil.measureText(text).width + 2; }
+
 // A label under an axis; the first and the last are moved in so that nothing of them is cut off.
 function tickText(parent, x, y, width, text) {
-  const half = text.length * 3.5;
+  const half = textWidth(text) / 2;
   make("text", { x: Math.max(half + 1, Math.min(x, width - half - 1)), y, "text-anchor": "middle" }, parent).textContent = text;
 }
 
@@ -205,7 +210,7 @@ class RowChart {
   update() {
     const rows = this.data.rows.filter((r) => !hidden.has(r.condition)), keys = this.data.parts || [];
     const width = Math.max(240, this.figure.clientWidth), narrow = width < 460;
-    const left = narrow ? 8 : 178, right = 14, height = narrow ? 40 : 26, down = narrow ? 26 : height / 2;
+    const left = narrow ? 8 : Math.max(60, ...rows.map((r) => textWidth(r.title) + 14)), right = 14, height = narrow ? 40 : 26, down = narrow ? 26 : height / 2;
     const columns = Math.max(1, Math.floor(width / 170));
     const legend = keys.length ? 20 * Math.ceil(keys.length / columns) : 0;
     const total = rows.length * height + 28 + legend;
