@@ -22,6 +22,10 @@ __all__ = ["POLICY_NAME", "Pulled", "ShareError", "pull", "push"]
 POLICY_NAME = "policy.onnx"
 """The file of a repository that is a policy; nothing else of it is ever read."""
 
+_CLIENT_ERROR: type[Exception] = HfHubHTTPError.__bases__[0]
+"""What every error of the library's HTTP client is, no connection included; the client differs between versions."""
+
+_ERRORS: tuple[type[Exception], ...] = (HfHubHTTPError, _CLIENT_ERROR, HFValidationError, OSError)
 _LARGEST = 200_000_000
 _ENDPOINT = "HF_ENDPOINT"
 
@@ -64,8 +68,8 @@ def push(
     try:
         api.create_repo(repo, repo_type="model", private=private, exist_ok=True)
         commit = api.create_commit(repo, operations=operations, commit_message=message, repo_type="model")
-    except _errors() as error:
-        raise ShareError(f"{repo} was not pushed: {_without_token(error, token)} {_HINT}") from None
+    except _ERRORS as error:
+        raise ShareError(f"{repo} was not pushed: {_without_token(error, token)}. {_HINT}") from None
     return str(commit.commit_url)
 
 
@@ -107,8 +111,8 @@ def _download(repo: str, revision: str | None, token: str | None, folder: Path) 
         )
     except ShareError:
         raise
-    except _errors() as error:
-        raise ShareError(f"{repo} was not pulled: {_without_token(error, token)} {_HINT}") from None
+    except _ERRORS as error:
+        raise ShareError(f"{repo} was not pulled: {_without_token(error, token)}. {_HINT}") from None
     return Path(path).read_bytes(), str(found.commit_hash)
 
 
@@ -127,16 +131,9 @@ _HINT = (
 )
 
 
-def _errors() -> tuple[type[BaseException], ...]:
-    """What the library raises for refusals, bad names and no connection; its HTTP client has errors of its own."""
-    import httpx
-
-    return (HfHubHTTPError, HFValidationError, huggingface_hub.errors.LocalEntryNotFoundError, httpx.HTTPError, OSError)
-
-
 def _without_token(error: BaseException, token: str | None) -> str:
     """Return an error in one line, with every token that could be in it struck out."""
-    text = " ".join(str(error).split())[:500]
+    text = " ".join(str(error).split())[:500].rstrip(".")
     secrets: list[Any] = [token, huggingface_hub.get_token(), os.environ.get("HF_TOKEN")]
     for secret in filter(None, secrets):
         text = text.replace(str(secret), "***")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from hub_helpers import COMMIT, TOKEN, serving
@@ -120,6 +121,17 @@ def test_no_token_is_ever_shown(policy, hub, status, words, capsys):
     said = capsys.readouterr()
     assert TOKEN not in said.err + said.out and "hf auth login" in said.err and "Traceback" not in said.err
     assert "me/pole was not pu" in said.err
+
+
+@pytest.mark.parametrize("command", ["pull", "push"])
+def test_a_hub_that_is_not_there_is_said(policy, hub, command, monkeypatch, capsys):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{probe.getsockname()[1]}")
+    words = ["me/pole"] if command == "pull" else [str(policy), "me/pole", "--no-film", "--episodes", "4"]
+    assert main([command, *words]) == 1
+    error = capsys.readouterr().err
+    assert "is there a connection" in error and "Traceback" not in error and TOKEN not in error
 
 
 def test_names_and_policies_that_are_none_are_refused_before_anything_is_sent(policy, hub, tmp_path, capsys):
