@@ -159,7 +159,7 @@ def _with_ours_last(table: Table) -> Table:
 def _estimates(numbers: Sequence[ConditionNumbers]) -> Table:
     head = ["condition", "runs"]
     for metric in METRICS:
-        head += [f"IQM {metric.label} (95 %)", f"P(ADC better by {metric.label})"]
+        head += [f"IQM {metric.label}", "P(ADC better)"]
     body = []
     ours = sum(row.runs for row in numbers if is_ours(row.condition.name))
     for row in numbers:
