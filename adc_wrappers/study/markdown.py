@@ -200,7 +200,7 @@ def markdown_report(
     """Return the report; pictures are named relative to it."""
     parts = [f"# Study: {plain(results.config()['task'])}", plain(headline(results))]
     found = verdict_of(numbers)
-    parts += [f"**{plain(found.text)}**", plain(found.warning), results.notes.strip()]
+    parts += [f"**{plain(found.text)}**", found.warning, results.notes.strip()]
     for table in study_tables(results, numbers):
         parts += [f"## {plain(table.title)}", _table(table)]
     parts += [
