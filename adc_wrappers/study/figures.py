@@ -119,7 +119,7 @@ def cut_range(curves: Mapping[str, NDArray[np.float64]]) -> CutRange | None:
 
     >>> flat, far = np.array([0.0, 10.0]), np.array([0.0, -90_000.0])
     >>> cut_range({"a": flat, "b": flat + 1.0, "c": far})
-    CutRange(low=-0.92..., high=11.5..., outside=['c'])
+    CutRange(low=-0.64..., high=11.64..., outside=['c'])
     """
     ranges = {title: np.nanpercentile(values, [2.0, 98.0]) for title, values in curves.items()}
     outside: list[str] = []
