@@ -25,6 +25,8 @@ from .feasible import Feasible
 from .narrowness import NarrownessCommand
 from .play import Play
 from .plot import Plot
+from .push import Pull, Push
+from .recipe_help import named_task
 from .select_k0 import SelectK0
 from .spot_sim import SpotSim
 from .study import Study
@@ -44,6 +46,8 @@ COMMANDS: dict[str, Any] = {
     "view": View,
     "plot": Plot,
     "export": Export,
+    "push": Push,
+    "pull": Pull,
     "deploy": Deploy,
     "trials": Trials,
     "feasible": Feasible,
@@ -57,6 +61,14 @@ COMMANDS: dict[str, Any] = {
     "envs": Envs,
     "doctor": Doctor,
 }
+
+_DESCRIPTION = """Actuator Dynamics Curriculum: train with stiff joints, soften them, evaluate at the target.
+
+$ adc train cartpole                     train, evaluate and plot
+$ adc view runs/RUN                      watch it live in the browser; push it, soften it
+$ adc view POLICY.onnx                   the same with a policy file, and with no more than that file
+$ adc play POLICY.onnx --out film.gif    film it
+$ adc train TASK --help                  all options, with the values of the task's recipe"""
 
 _EXPECTED = (
     BackendError,
@@ -76,17 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         errors.print(f"adc: unknown command {words[0]!r}. {did_you_mean(words[0], COMMANDS)}", markup=False)
         return 2
-    command = tyro.extras.subcommand_cli_from_dict(
-        COMMANDS,
-        prog="adc",
-        description="Actuator Dynamics Curriculum: train with stiff joints, soften them, evaluate at the target.",
-        args=words,
-    )
+    with named_task(words):
+        command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="adc", description=_DESCRIPTION, args=words)
     warnings.showwarning = lambda message, *_, **__: errors.print(f"warning: {message}", markup=False)
     try:
         code: int = command.run()
-    except KeyboardInterrupt:
-        errors.print("adc: interrupted.", markup=False)
+    except KeyboardInterrupt as interrupt:
+        errors.print(f"adc: interrupted. {interrupt}".rstrip(), markup=False)
         return 130
     except _EXPECTED as error:
         errors.print(f"adc: {error}", markup=False)

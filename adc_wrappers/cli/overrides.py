@@ -18,11 +18,17 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from adc_wrappers.core.errors import CurriculumError
 
+from .recipe_help import recipe_value
+
 __all__ = ["changes_of", "field_texts", "parse_joint_values", "parse_settings"]
 
 
 def changes_of(
-    config: type, *, without: Collection[str] = (), aliases: Mapping[str, tuple[str, ...]] | None = None
+    config: type,
+    *,
+    without: Collection[str] = (),
+    aliases: Mapping[str, tuple[str, ...]] | None = None,
+    section: str | None = None,
 ) -> Any:
     """Return a type for ``tyro`` with an option for every field of a config; parsed, it is a dict of those given.
 
@@ -30,6 +36,7 @@ def changes_of(
         config: A dataclass with a docstring under each field, which becomes the option's help.
         without: Fields that the command decides itself.
         aliases: Further names of options, by field.
+        section: Part of a recipe that has such a config: the help then says the recipe's values.
     """
     texts, kinds = field_texts(config), typing.get_type_hints(config)
     options = {}
@@ -37,7 +44,9 @@ def changes_of(
         if field.name in without:
             continue
         described = tyro.conf.arg(
-            help=texts.get(field.name), help_behavior_hint="", aliases=(aliases or {}).get(field.name)
+            help=texts.get(field.name),
+            help_behavior_hint="" if section is None else recipe_value(field.name, section),
+            aliases=(aliases or {}).get(field.name),
         )
         options[field.name] = Annotated[_on_the_command_line(kinds[field.name]), described]
     return TypedDict(config.__name__, options, total=False)  # type: ignore[operator]

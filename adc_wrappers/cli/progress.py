@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["CommandProgress", "EvaluationProgress", "RunsProgress", "TrainingProgress"]
+__all__ = ["CommandProgress", "EvaluationProgress", "RunsProgress", "TrainingProgress", "interruption_explained"]
+
+
+@contextlib.contextmanager
+def interruption_explained(explain: Callable[[], str]) -> Iterator[None]:
+    """Let Ctrl+C in the midst of a long command say what is kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(explain()) from interrupt
+
 
 _LINE_EVERY = 10.0
+_LATELY = 10  # iterations
 _Self = TypeVar("_Self", bound="CommandProgress")
 
 
@@ -69,6 +82,9 @@ class CommandProgress:
 class TrainingProgress(CommandProgress):
     """Shows steps, steps per second, episode length, success and K.
 
+    The length is that of episodes that ended lately, and beside it the curriculum's moving average, which begins at 0
+    and moves K.
+
     Args:
         console: Where to write.
         total: Env steps of the whole run.
@@ -77,13 +93,22 @@ class TrainingProgress(CommandProgress):
 
     def __init__(self, console: Console, total: int, done: int = 0) -> None:
         super().__init__(console, "training", "steps", total, done)
+        self._lately: deque[tuple[float, float]] = deque(maxlen=_LATELY)
 
     def update(self, steps: int, row: dict[str, float]) -> None:
         """Show an iteration's numbers."""
-        speed, length, stiffness = (row[key] for key in ("steps_per_second", "episode_length_ema", "stiffness"))
+        speed, average, stiffness = (row[key] for key in ("steps_per_second", "episode_length_ema", "stiffness"))
         success = row.get("success_ema", math.nan)
         known = "" if math.isnan(success) else f"  success {success:4.0%}"
-        self.show(steps, f"{speed:5.0f} steps/s  length {length:6.1f}{known}  K {stiffness:6.2f}")
+        length = f"length {self._recent_length(row):6.1f} (average {average:.1f})"
+        self.show(steps, f"{speed:5.0f} steps/s  {length}{known}  K {stiffness:6.2f}")
+
+    def _recent_length(self, row: dict[str, float]) -> float:
+        """Mean length of the episodes of the last iterations; NaN as long as none has ended."""
+        if row["episodes"]:
+            self._lately.append((row["episode_length_mean"], row["episodes"]))
+        episodes = sum(count for _, count in self._lately)
+        return sum(mean * count for mean, count in self._lately) / episodes if episodes else math.nan
 
 
 class EvaluationProgress(CommandProgress):

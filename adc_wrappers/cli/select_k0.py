@@ -12,16 +12,14 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import FolderLock, RunFolder
 
 from .evaluate import format_rate
-from .overrides import changes_of
-from .progress import EvaluationProgress, TrainingProgress
-from .training_options import TrainingOptions
+from .progress import EvaluationProgress, TrainingProgress, interruption_explained
+from .training_options import TrainingOptions, curriculum_options
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
@@ -30,10 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["SelectK0"]
 
 _EVALUATION_SEED = 10_000
-_AFTER_FULL_DISK = (
-    "What was evaluated and the newest whole checkpoint of the run under way are kept. Make room, then give the same "
-    "command with --resume."
-)
+_KEPT = "What was evaluated and the newest whole checkpoint of the run under way are kept."
+_AFTER_FULL_DISK = f"{_KEPT} Make room, then give the same command with --resume."
 _OF_THE_SEARCH = (
     "start_stiffness", "target_stiffness", "driver", "fixed_progress", "monotone", "hold_share", "total_iterations",
     "seed",
@@ -41,7 +37,7 @@ _OF_THE_SEARCH = (
 """Settings of the curriculum that the search gives every policy itself."""
 
 _CurriculumChanges: TypeAlias = Annotated[
-    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: changes_of(CurriculumConfig, without=_OF_THE_SEARCH))
+    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: curriculum_options(*_OF_THE_SEARCH))
 ]
 
 
@@ -88,7 +84,11 @@ class SelectK0(TrainingOptions):
         rule, config = self._rule_and_config(console.print)
         check_stiffness(fixed_config(config, rule.stiffnesses()[-1], rule.seeds[0]))
         folder = self.out if self.out is not None else Path("runs") / f"select-k0-{self.task}-{self.engine}"
-        with FolderLock(folder), full_disk_explained(folder, lambda: _AFTER_FULL_DISK):
+        with (
+            FolderLock(folder),
+            full_disk_explained(folder, lambda: _AFTER_FULL_DISK),
+            interruption_explained(lambda: f"{_KEPT} Give the same command with --resume."),
+        ):
             selection = (Selection.resume if self.resume else Selection.create)(folder, rule, config)
             for stiffness in rule.stiffnesses():
                 for seed in rule.seeds:

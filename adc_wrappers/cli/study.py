@@ -15,15 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import FolderLock
 
-from .overrides import changes_of, parse_settings
-from .progress import CommandProgress
-from .training_options import TrainingOptions, ppo_options
+from .overrides import parse_settings
+from .progress import CommandProgress, interruption_explained
+from .training_options import TrainingOptions, curriculum_options, ppo_options
 
 if TYPE_CHECKING:
     from adc_wrappers.study import Executor, Job, JobResult, Plan, RobotFacts
@@ -54,26 +53,29 @@ class StudyReport:
         from adc_wrappers.study.analysis import analyse
         from adc_wrappers.study.markdown import study_tables
         from adc_wrappers.study.report import write_report
+        from adc_wrappers.study.verdict import verdict_of
 
         console = Console(highlight=False, soft_wrap=True)
         results, page = write_report(self.folder, self.out, films=self.films, seed=self.seed)
-        for table in study_tables(results, analyse(results, seed=self.seed)):
+        numbers = analyse(results, seed=self.seed)
+        for table in study_tables(results, numbers):
             shown = Table(*table.head, title=Text(table.title), title_justify="left")
             for _, cells in table.rows:
-                shown.add_row(*(Text(cell.text) for cell in cells))
+                shown.add_row(*(Text(cell.full) for cell in cells))
             console.print(shown)
+        found = verdict_of(numbers)
+        for part in filter(None, (found.text, found.warning)):
+            console.print(f"{part}\n", markup=False)
         others = ("report.md", "runs.csv", "conditions.csv", "curves.png", "estimates.png", "profiles.png")
         console.print(f"page   {page}\nbeside {', '.join(others)}, scores-….npz")
         return 0
 
 
-_AFTER_FULL_DISK = (
-    "Finished runs and the newest whole checkpoints of the others are kept. Make room, then give the same command "
-    "again: it goes on."
-)
+_KEPT = "Finished runs and the newest whole checkpoints of the others are kept."
+_AFTER_FULL_DISK = f"{_KEPT} Make room, then give the same command again: it goes on."
 _PpoChanges: TypeAlias = Annotated[dict[str, Any], tyro.conf.arg(constructor_factory=lambda: ppo_options("--budget"))]
 _CurriculumChanges: TypeAlias = Annotated[
-    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: changes_of(CurriculumConfig, without=("seed",)))
+    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: curriculum_options("seed"))
 ]
 _QUICK_SEEDS, _QUICK_EPISODES, _QUICK_SHARE = 2, 100, 10
 
@@ -162,6 +164,7 @@ class StudyRun(TrainingOptions):
             console.print("per_joint is left out: the robot has one joint")
         with (
             full_disk_explained(out, lambda: _AFTER_FULL_DISK),
+            interruption_explained(lambda: f"{_KEPT} Give the same command again: it goes on."),
             CommandProgress(console, "study", "runs", len(jobs)) as progress,
         ):
 

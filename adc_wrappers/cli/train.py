@@ -8,21 +8,25 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import tyro
 from rich.console import Console
 
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import CheckpointError, RunFolder
+from adc_wrappers.runs.folder import remove_run
 
+from .curriculum_words import curriculum_in_words
 from .evaluate import evaluate_run, print_evaluation
-from .progress import TrainingProgress
+from .progress import TrainingProgress, interruption_explained
 from .training_options import TrainingOptions
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
+    from adc_wrappers.training.wandb_log import WandbReporter
 
 __all__ = ["Train"]
 
@@ -31,10 +35,10 @@ __all__ = ["Train"]
 class Train(TrainingOptions):
     """Train a policy under the curriculum, evaluate it at the target gains, plot the run."""
 
-    seed: int | None = None
+    seed: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0)")] = None
     """Seed of envs, policy and curriculum."""
 
-    out: Path | None = None
+    out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
     """Run folder; by default runs/TASK-BACKEND-DRIVER-seedN."""
 
     resume: bool = False
@@ -42,6 +46,12 @@ class Train(TrainingOptions):
 
     overwrite: bool = False
     """Replace a run folder that exists."""
+
+    wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT", help_behavior_hint="")] = None
+    """Log to Weights & Biases too, in this project. WANDB_MODE=offline keeps it on this computer."""
+
+    wandb_checkpoints: bool = False
+    """Upload the last checkpoint there; by default no file leaves this computer."""
 
     eval_episodes: int = 100
     """Episodes of the evaluation at the target gains; 0 leaves it out."""
@@ -52,30 +62,45 @@ class Train(TrainingOptions):
         console = Console(highlight=False, soft_wrap=True)
         with (
             self._prepared(console.print) as (config, folder, resumed),
-            full_disk_explained(folder.path, lambda: _after_full_disk(config.task, folder)),
+            full_disk_explained(folder.path, lambda: f"{_kept(folder)} Make room, then go on with: {_go_on(folder)}"),
+            interruption_explained(lambda: f"{_kept(folder)} Go on with: {_go_on(folder)}"),
         ):
             return self._train(console, config, folder, resumed)
 
     def _train(self, console: Console, config: TrainConfig, folder: RunFolder, resumed: bool) -> int:
         from adc_wrappers.runs.pictures import plot_runs
-        from adc_wrappers.training.trainer import find_trainer, steps_done
+        from adc_wrappers.training.trainer import steps_done, trainer_for
 
         start, target = config.curriculum.start_stiffness, config.curriculum.target_stiffness
         console.print(f"{config.task} on {config.backend}: K {start} → {target}, {config.ppo.total_steps:,} steps")
+        console.print(curriculum_in_words(config.curriculum))
         done = steps_done(folder) if resumed else 0
         if resumed:
             console.print(f"resuming {folder.path} at {done:,} steps")
-        with TrainingProgress(console, config.ppo.total_steps, done) as progress:
-            find_trainer(config.trainer).train(config, folder, resume=resumed, reporter=progress)
-        if self.eval_episodes:
-            print_evaluation(console, evaluate_run(folder, episodes=self.eval_episodes, seed=config.seed + 10_000))
+        with contextlib.ExitStack() as stack:
+            progress = TrainingProgress(console, config.ppo.total_steps, done)
+            log = stack.enter_context(self._wandb(progress, config, folder)) if self.wandb else None
+            with progress:
+                trainer_for(config).train(config, folder, resume=resumed, reporter=log or progress)
+            if self.eval_episodes:
+                evaluation = evaluate_run(folder, episodes=self.eval_episodes, seed=config.seed + 10_000)
+                print_evaluation(console, evaluation)
+                if log is not None:
+                    log.summarize(evaluation)
         picture, table = plot_runs([folder], folder.plots / "curriculum.png")
         console.print(f"plot   {picture}\ndata   {table}\nrun    {folder.path}")
         return 0
 
+    def _wandb(self, progress: TrainingProgress, config: TrainConfig, folder: RunFolder) -> WandbReporter:
+        from adc_wrappers.training.wandb_log import WandbReporter
+
+        return WandbReporter(progress, config, folder, project=self.wandb or "", checkpoints=self.wandb_checkpoints)
+
     @contextlib.contextmanager
     def _prepared(self, say: Callable[[str], None]) -> Iterator[tuple[TrainConfig, RunFolder, bool]]:
         """Yield the config, the run folder, locked, and whether the run goes on with an earlier part."""
+        if self.wandb_checkpoints and not self.wandb:
+            raise CurriculumError("--wandb-checkpoints: name a project too, with --wandb.")
         if self.resume and self.overwrite:
             raise CurriculumError("--resume and --overwrite contradict each other: choose one.")
         out = self.out if self.out is not None else self._default_out()
@@ -84,10 +109,19 @@ class Train(TrainingOptions):
             with folder.lock():
                 yield self._resumed(folder, say), folder, True
             return
+        from adc_wrappers.training.trainer import trainer_for
+
         config = self.scheduled(self.new_config(self.seed or 0, say))
         folder.check_free(overwrite=self.overwrite)
+        trainer_for(config)  # what is missing is said before anything is written
         with folder.lock():
-            yield config, RunFolder.create(out, config.to_dict(), overwrite=self.overwrite), False
+            made = RunFolder.create(out, config.to_dict(), overwrite=self.overwrite)
+            try:
+                yield config, made, False
+            except ImportError:  # of another package, later: the same command must work once it is there
+                if not made.checkpoints.paths():
+                    remove_run(made.path)
+                raise
 
     def _resumed(self, folder: RunFolder, say: Callable[[str], None]) -> TrainConfig:
         """Return the config of a run that goes on, and store it."""
@@ -129,11 +163,14 @@ def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:
         )
 
 
-def _after_full_disk(task: str, folder: RunFolder) -> str:
-    """Say what of a run is safe on a disk that is full, and how to go on."""
+def _kept(folder: RunFolder) -> str:
+    """Say what of a run that broke off is safe."""
     try:
-        kept = f"The newest whole checkpoint, of {folder.checkpoints.load_latest().step:,} steps, is kept."
+        return f"The newest whole checkpoint, of {folder.checkpoints.load_latest().step:,} steps, is kept."
     except CheckpointError:
-        kept = "There was no checkpoint yet; the run will begin anew."
-    command = shlex.join(["adc", "train", task, "--out", str(folder.path), "--resume"])
-    return f"{kept} Make room, then go on with: {command}"
+        return "There was no checkpoint yet; the run will begin anew."
+
+
+def _go_on(folder: RunFolder) -> str:
+    """Return the command that goes on with a run."""
+    return shlex.join(["adc", "train", folder.config()["task"], "--out", str(folder.path), "--resume"])

@@ -13,32 +13,41 @@ from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.envs.registry import find_task
 
 from .overrides import changes_of, parse_settings
+from .recipe_help import recipe_value, recipes_of_task
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
 
-__all__ = ["CurriculumChanges", "PpoChanges", "TrainingOptions", "ppo_options"]
+__all__ = ["CurriculumChanges", "PpoChanges", "TrainingOptions", "curriculum_options", "ppo_options"]
 
 
 def ppo_options(*more: str) -> Any:
     """Return an option for every setting of PPO; ``--steps``, ``--num-envs`` and more are short names."""
     from adc_wrappers.training.ppo import PpoConfig
 
-    return changes_of(PpoConfig, aliases={"total_steps": ("--steps", *more), "num_envs": ("--num-envs",)})
+    aliases = {"total_steps": ("--steps", *more), "num_envs": ("--num-envs",)}
+    return changes_of(PpoConfig, aliases=aliases, section="ppo")
+
+
+def curriculum_options(*decided: str) -> Any:
+    """Return an option for every setting of the curriculum but those that a command decides itself."""
+    return changes_of(CurriculumConfig, without=decided, section="curriculum")
 
 
 def _action_options() -> Any:
     from adc_wrappers.training.ppo import ActionConfig
 
-    return changes_of(ActionConfig)
+    return changes_of(ActionConfig, section="actions")
 
 
 # made when a command reads its words, so that those that do not train do not wait for it
 PpoChanges: TypeAlias = Annotated[dict[str, Any], tyro.conf.arg(constructor_factory=ppo_options)]
-CurriculumChanges: TypeAlias = Annotated[
-    dict[str, Any], tyro.conf.arg(constructor_factory=lambda: changes_of(CurriculumConfig))
-]
+CurriculumChanges: TypeAlias = Annotated[dict[str, Any], tyro.conf.arg(constructor_factory=curriculum_options)]
 _ActionChanges: TypeAlias = Annotated[dict[str, Any], tyro.conf.arg(constructor_factory=_action_options)]
+
+
+def _as_recipe(name: str) -> Any:
+    return tyro.conf.arg(help_behavior_hint=recipe_value(name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,26 +57,26 @@ class TrainingOptions:
     task: tyro.conf.Positional[str]
     """Name of the task; `adc envs` lists them."""
 
-    backend: str | None = None
+    backend: Annotated[str | None, _as_recipe("backend")] = None
     """Engine; by default the task's first."""
 
-    recipe: str | None = None
+    recipe: Annotated[str | None, tyro.conf.arg(help_behavior_hint=recipes_of_task)] = None
     """Named settings to start from; by default the task's own. `paper` has the paper's PPO."""
 
-    trainer: Literal["sb3", "rsl_rl"] | None = None
+    trainer: Annotated[Literal["sb3", "rsl_rl"] | None, _as_recipe("trainer")] = None
     """Who trains: Stable-Baselines3 or RSL-RL; by default as the recipe says."""
 
-    workers: Literal["dummy", "subproc", "batch"] | None = None
+    workers: Annotated[Literal["dummy", "subproc", "batch"] | None, _as_recipe("workers")] = None
     """dummy: envs one after another in this process; subproc: a process each; batch: one vector env."""
 
-    checkpoint_every: int | None = None
+    checkpoint_every: Annotated[int | None, _as_recipe("checkpoint_every")] = None
     """Iterations between two checkpoints."""
 
-    early_termination: bool | None = None
+    early_termination: Annotated[bool | None, _as_recipe("early_termination")] = None
     """Whether a failed episode ends at once in training; an evaluation always ends it."""
 
-    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """Settings of the task itself, such as start_angle=0.1."""
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE", help_behavior_hint="")] = ()
+    """Settings of the task itself, such as start_angle=0.1; `adc envs` lists them."""
 
     ppo: PpoChanges = field(default_factory=dict)
     """The algorithm; what is not given is as the recipe says. Another number of envs keeps the recipe's numbers of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from adc_wrappers.viewing import Playback
 
 __all__ = ["View"]
+
+_RANDOMIZE = "randomize"
+_SEEN = {
+    "standing": "the joints hold the robot's nominal pose on four feet; it does not try the task. `adc view POLICY` "
+    "shows one that does.",
+    "zero": "every action is zero, so that the joints are sent to their nominal pose whatever happens.",
+    "random": "actions are drawn at random, as in the first steps of a training: expect falls, again and again.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +70,8 @@ class View:
         """View."""
         playback, env, title = self._playback()
         console = Console(highlight=False, soft_wrap=True)
+        if self.target in TASKS:
+            console.print(self._without_policy(playback))
         try:
             show = self._browser if self.viewer == "browser" else self._window
             show(playback, console, title)
@@ -89,7 +100,7 @@ class View:
             env = make_env(config.task, backend=self.backend or config.backend, **{**config.settings, **settings})
             curriculum, title = config.curriculum, f"{config.task}, {trained.steps:,} steps"
         else:
-            env = make_env(self.target, backend=self.backend, **settings)
+            env = make_env(self.target, backend=self.backend, **_calm(self.target, settings))
             curriculum, title = env.adc_config, self.target
             policy = make_action(self.action, env.task, self.seed)
         stiffness = curriculum.target_stiffness if self.stiffness is None else self.stiffness
@@ -99,6 +110,16 @@ class View:
             asked = asked_differences(settings=elsewhere, stiffness=self.stiffness is not None)
             check_env(trained, env, asked=asked)
         return playback, env, title
+
+    def _without_policy(self, playback: Playback) -> str:
+        """Say what is to be seen of a task without a policy."""
+        from adc_wrappers.viewing import chosen_action
+
+        name = chosen_action(self.action, playback.task)
+        text = f"no policy: {_SEEN[name]}"
+        if _RANDOMIZE in _settings_of(self.target) and _RANDOMIZE not in parse_settings(self.set):
+            text += " Nothing is randomized; --set randomize=True brings back starts, masses and pushes."
+        return text
 
     def _going(self) -> Callable[[], bool]:
         end = float("inf") if self.seconds is None else time.perf_counter() + self.seconds
@@ -124,3 +145,12 @@ class View:
             playback.run(window.draw, lambda: going() and window.is_open)
         finally:
             window.close()
+
+
+def _settings_of(task: str) -> list[str]:
+    return [field.name for field in dataclasses.fields(TASKS[task].settings_class())]
+
+
+def _calm(task: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without randomization, unless they say so: what only stands falls when it is thrown about."""
+    return {_RANDOMIZE: False, **settings} if _RANDOMIZE in _settings_of(task) else settings

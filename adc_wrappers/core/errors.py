@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 __all__ = [
     "BackendError",
@@ -12,6 +13,7 @@ __all__ = [
     "RunFolderError",
     "UnknownSettingError",
     "did_you_mean",
+    "install_command",
 ]
 
 
@@ -38,15 +40,30 @@ class MissingExtraError(ImportError):
         package: The package that failed to import.
         extra: The extra of this library that brings it.
         purpose: What it was needed for.
+        otherwise: What can be done without it.
     """
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
+    def __init__(self, package: str, extra: str, purpose: str, otherwise: str = "") -> None:
         super().__init__(
             f"{purpose} needs the package '{package}', which is not installed. "
-            f'Install it with: pip install "adc-wrappers[{extra}]"'
+            f"Install it with: {install_command(extra)}" + (f"\n{otherwise}" if otherwise else "")
         )
         self.package = package
         self.extra = extra
+        self.purpose = purpose
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that installs extras of this library here: from the clone that is running, or by name.
+
+    >>> install_command("study", "view").endswith('[study,view]"')
+    True
+    """
+    wanted = f"[{','.join(extras)}]" if extras else ""
+    tree = Path(__file__).resolve().parents[2]
+    if (tree / "pyproject.toml").is_file():
+        return f'pip install -e "{tree}{wanted}"'
+    return f'pip install "adc-wrappers{wanted}"'
 
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from adc_wrappers.core.env_states import EnvState, EnvStateError
 from adc_wrappers.runs import CheckpointError, RunFolder
 from adc_wrappers.training.config import ProgressReporter, TrainConfig
-from adc_wrappers.training.metrics import Pace, metrics_row
+from adc_wrappers.training.metrics import Pace, metrics_row, scalar_name
 from adc_wrappers.training.resuming import (
     checkpoint_parts,
     load_random_states,
@@ -141,10 +141,9 @@ class RunFolderRunner(CurriculumRunner):
             from torch.utils.tensorboard import SummaryWriter
 
             self._writer = SummaryWriter(str(self._folder.tensorboard))
-        names = {"stiffness", "damping_mean", "progress", "episode_length_ema", "success_ema"}
         for name, value in row.items():
             if name not in ("iteration", "steps") and math.isfinite(value):
-                self._writer.add_scalar(f"{'adc' if name in names else 'train'}/{name}", value, self.steps)
+                self._writer.add_scalar(scalar_name(name), value, self.steps)
         for name, value in losses.items():
             self._writer.add_scalar(f"loss/{name}", value, self.steps)
 

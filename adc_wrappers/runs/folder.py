@@ -40,7 +40,7 @@ MARKER = ".adc-run.json"
 _FORMAT, _VERSION = "adc-run", 1
 _FOLDERS = ("checkpoints", "plots", "tensorboard")
 _FILES = re.compile(
-    r"config\.json|command\.txt|versions\.json|metrics\.csv|model\.zip|policy\.onnx|film\.gif|job\.json|done\.json"
+    r"config\.json|command\.txt|versions\.json|metrics\.csv|model\.zip|policy\.onnx|film\.gif|wandb\.json|job\.json|done\.json"
     r"|eval(-[^/]+)?\.(json|csv)"
     r"|checkpoints/step_\d+\.ckpt"
     r"|plots/(curriculum|eval(-[^/]+)?)\.(png|csv)"

@@ -29,18 +29,6 @@ from .vector_adapter import VectorEnvAdapter
 
 __all__ = ["build_model", "load_module", "make_training_env", "train"]
 
-_RSL_RL_ONLY = (
-    "equivariant",
-    "final_entropy_coef",
-    "final_target_kl",
-    "min_std",
-    "mirrored",
-    "output_gain",
-    "reward_scale",
-    "scale_observations",
-    "sideways_std",
-)
-
 
 @holding_folder
 def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: ProgressReporter) -> PPO:
@@ -161,8 +149,7 @@ class _MeanAction(torch.nn.Module):
 
 def _refuse_unknown(ppo: PpoConfig) -> None:
     """Raise if a setting that this trainer does not have was changed."""
-    plain = PpoConfig()
-    changed = [name for name in _RSL_RL_ONLY if getattr(ppo, name) != getattr(plain, name)]
+    changed = ppo.of_rsl_rl_only()
     if changed:
         raise CurriculumError(
             f"trainer 'sb3' has no {', '.join(changed)}. Leave the option out, or train with --trainer rsl_rl."

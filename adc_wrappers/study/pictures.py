@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,16 @@ from .analysis import CURVES, ConditionNumbers, curves_of, profiles
 from .markdown import conditions_shown
 from .results import METRICS, RunRecord, StudyResults
 
-__all__ = ["FILM", "condition_colours", "draw_pictures", "film_of", "mode_colours", "record_films"]
+__all__ = [
+    "FILM",
+    "CutRange",
+    "condition_colours",
+    "cut_range",
+    "draw_pictures",
+    "film_of",
+    "mode_colours",
+    "record_films",
+]
 
 
 _PALETTE = (
@@ -30,6 +39,7 @@ _PALETTE = (
 )  # fmt: skip
 _MODES = ("#9a6324", "#e6a23c", "#c0392b", "#7d3c98", "#5d6d7e", "#b7950b", "#34495e", "#d98880", "#839192")
 _SUCCESS = "#2e8b57"
+_FLATTENED = 5.0  # so many times does a curve widen the axis before it is left out
 
 
 def condition_colours(names: Sequence[str]) -> dict[str, str]:
@@ -88,7 +98,7 @@ def _curves(plt: Any, results: StudyResults, colours: dict[str, str], seed: int)
         axes.set_ylabel(label)
         axes.set_xlabel("env steps")
         axes.xaxis.set_major_formatter(plt.matplotlib.ticker.EngFormatter())
-        _cut(axes, np.concatenate([curve.value for _, curve in curves]))
+        _cut(axes, cut_range({condition.title: curve.value for condition, curve in curves}))
         _tidy(axes)
     handles, labels = all_axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, ncols=4, frameon=False, loc="upper center", fontsize=8)
@@ -97,11 +107,46 @@ def _curves(plt: Any, results: StudyResults, colours: dict[str, str], seed: int)
     return figure
 
 
-def _cut(axes: Any, values: NDArray[np.float64]) -> None:
+class CutRange(NamedTuple):
+    """The part of an axis in which most curves are."""
+
+    low: float
+    high: float
+    outside: list[str]
+    """Titles of the curves that go far beyond it."""
+
+
+def cut_range(curves: Mapping[str, NDArray[np.float64]]) -> CutRange | None:
+    """Return where curves are when those are left out that would flatten all others; None where none does.
+
+    >>> flat, far = np.array([0.0, 10.0]), np.array([0.0, -90_000.0])
+    >>> cut_range({"a": flat, "b": flat + 1.0, "c": far})
+    CutRange(low=-0.64..., high=11.64..., outside=['c'])
+    """
+    ranges = {title: np.nanpercentile(values, [2.0, 98.0]) for title, values in curves.items()}
+    outside: list[str] = []
+    while len(ranges) > 1:
+        rest = {title: _span([r for other, r in ranges.items() if other != title]) for title in ranges}
+        far = min(rest, key=lambda title: rest[title])
+        if not 0.0 < _FLATTENED * rest[far] < _span(list(ranges.values())):
+            break
+        outside.append(far)
+        del ranges[far]
+    if not outside:
+        return None
+    low, high = float(min(r[0] for r in ranges.values())), float(max(r[1] for r in ranges.values()))
+    margin = 0.08 * (high - low)
+    return CutRange(low - margin, high + margin, outside)
+
+
+def _span(ranges: Sequence[NDArray[np.float64]]) -> float:
+    return float(max(r[1] for r in ranges) - min(r[0] for r in ranges))
+
+
+def _cut(axes: Any, cut: CutRange | None) -> None:
     """Leave out of the picture what would hide everything else; the page and the CSV have it."""
-    low, high = np.percentile(values, [12.0, 98.0])
-    if np.ptp(values) > 5.0 * (high - low) > 0.0:
-        axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    if cut is not None:
+        axes.set_ylim(cut.low, cut.high)
         axes.set_ylabel(f"{axes.get_ylabel()} (cut)")
 
 

@@ -10,7 +10,18 @@ import numpy as np
 
 from adc_wrappers.core.wrapper_methods import CurriculumMethods
 
-__all__ = ["Pace", "metrics_row"]
+__all__ = ["Pace", "metrics_row", "scalar_name"]
+
+_OF_THE_CURRICULUM = ("stiffness", "damping_mean", "progress", "episode_length_ema", "success_ema")
+
+
+def scalar_name(column: str) -> str:
+    """Return what a column of ``metrics.csv`` is called in TensorBoard and W&B.
+
+    >>> scalar_name("stiffness"), scalar_name("return_mean")
+    ('adc/stiffness', 'train/return_mean')
+    """
+    return f"{'adc' if column in _OF_THE_CURRICULUM else 'train'}/{column}"
 
 
 class Pace:

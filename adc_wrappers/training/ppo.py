@@ -43,6 +43,11 @@ _POSITIVE = (
     "learning_rate", "max_learning_rate", "target_kl", "final_target_kl", "clip_range", "initial_std", "sideways_std",
     "min_std", "max_grad_norm", "reward_scale", "output_gain",
 )  # fmt: skip
+_COUNTS = ("total_steps", "num_envs", "n_steps", "batch_size", "n_epochs")
+_RSL_RL_ONLY = (
+    "equivariant", "final_entropy_coef", "final_target_kl", "min_std", "mirrored", "output_gain", "reward_scale",
+    "scale_observations", "sideways_std",
+)  # fmt: skip
 _NOT_NEGATIVE = ("entropy_coef", "final_entropy_coef", "value_coef")
 
 
@@ -133,9 +138,11 @@ class PpoConfig:
     """Factor on the initial weights of the policy's last layer; a small one begins at the nominal pose. RSL-RL only."""
 
     def __post_init__(self) -> None:
-        counts = (self.total_steps, self.num_envs, self.n_steps, self.batch_size, self.n_epochs)
-        if min(counts) < 1 or not self.hidden or min(self.hidden) < 1:
-            raise CurriculumError(f"expected positive counts in the PPO settings, got {self}.")
+        for name in _COUNTS:
+            if getattr(self, name) < 1:
+                raise CurriculumError(f"ppo.{name}: expected a positive count, got {getattr(self, name)}.")
+        if not self.hidden or min(self.hidden) < 1:
+            raise CurriculumError(f"ppo.hidden: expected positive sizes of one or more layers, got {self.hidden}.")
         for name in _POSITIVE:
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value > 0.0):
@@ -147,6 +154,15 @@ class PpoConfig:
         for name in ("gamma", "gae_lambda"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise CurriculumError(f"ppo.{name}: expected a number in [0, 1], got {getattr(self, name)}.")
+
+    def of_rsl_rl_only(self) -> list[str]:
+        """Return the settings that were changed and that only RSL-RL has.
+
+        >>> PpoConfig(mirrored=True, gamma=0.9).of_rsl_rl_only()
+        ['mirrored']
+        """
+        plain = PpoConfig()
+        return [name for name in _RSL_RL_ONLY if getattr(self, name) != getattr(plain, name)]
 
     def annealed(self, steps: int) -> tuple[float, float]:
         """Return target KL and entropy coefficient after so many env steps.

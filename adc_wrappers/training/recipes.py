@@ -14,7 +14,7 @@ from adc_wrappers.core.errors import did_you_mean
 from .config import TrainConfig, recommended_curriculum
 from .ppo import ActionConfig, PpoConfig
 
-__all__ = ["PAPER_PPO", "RECIPES", "Recipe", "default_config", "find_recipe"]
+__all__ = ["PAPER_PPO", "RECIPES", "Recipe", "default_config", "find_recipe", "recipe_names"]
 
 PAPER_PPO = PpoConfig(
     total_steps=10_000 * 24 * 4096, num_envs=4096, n_steps=24, batch_size=24 * 4096 // 4, initial_std=1.0
@@ -199,10 +199,24 @@ RECIPES: dict[str, dict[str, Recipe]] = {
 """Recipes by task and name; the first is what ``adc train`` takes."""
 
 
-def find_recipe(task: str, name: str | None = None) -> Recipe:
-    """Return a task's recipe by name, or its default."""
+def _recipes_of(task: str) -> dict[str, Recipe]:
     known = {"default": _SB3_DEFAULT, **RECIPES.get(task, {})}
     known["paper"] = Recipe(trainer="rsl_rl", workers="batch", ppo=PAPER_PPO, checkpoint_every=50)
+    return known
+
+
+def recipe_names(task: str) -> list[str]:
+    """Return the names of a task's recipes, its default first.
+
+    >>> recipe_names("cartpole")
+    ['default', 'narrow', 'quick', 'paper']
+    """
+    return list(_recipes_of(task))
+
+
+def find_recipe(task: str, name: str | None = None) -> Recipe:
+    """Return a task's recipe by name, or its default."""
+    known = _recipes_of(task)
     chosen = "default" if name is None else name
     if chosen not in known:
         raise CurriculumError(f"the task {task!r} has no recipe {chosen!r}. {did_you_mean(chosen, known)}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from adc_wrappers.core.errors import CurriculumError, did_you_mean
+from adc_wrappers.core.errors import CurriculumError, MissingExtraError, did_you_mean
 from adc_wrappers.runs import Checkpoint, RunFolder
 
 from .config import TRAINERS, ProgressReporter, TrainConfig, as_stored
@@ -24,6 +25,7 @@ __all__ = [
     "quietly",
     "steps_done",
     "stored_config",
+    "trainer_for",
     "trainer_module",
 ]
 
@@ -67,6 +69,29 @@ def find_trainer(name: str) -> Trainer:
 
         return rsl_rl
     raise CurriculumError(f"unknown trainer {name!r}. {did_you_mean(name, TRAINERS)}")
+
+
+def trainer_for(config: TrainConfig) -> Trainer:
+    """Return the trainer of a run.
+
+    Raises:
+        MissingExtraError: Its library is not installed; offers another trainer that is and that can do the same.
+    """
+    try:
+        return find_trainer(config.trainer)
+    except MissingExtraError as error:
+        others = [name for name in TRAINERS if name != config.trainer and _can_train(name, config)]
+        if not others:
+            raise
+        offer = f"Or train with what is installed: --trainer {others[0]}"
+        raise MissingExtraError(error.package, error.extra, error.purpose, offer) from error
+
+
+def _can_train(name: str, config: TrainConfig) -> bool:
+    """Whether a trainer is installed and has every setting of a run."""
+    packages = ("torch", "rsl_rl" if name == "rsl_rl" else "stable_baselines3")
+    installed = all(importlib.util.find_spec(package) is not None for package in packages)
+    return installed and (name == "rsl_rl" or not config.ppo.of_rsl_rl_only())
 
 
 def trainer_module(name: str) -> Any:

@@ -11,7 +11,7 @@ from adc_wrappers.backends.spot_model import ShapeSpec
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 
 from .playback import Playback
-from .puppets import Puppet, shape_quaternion
+from .puppets import FollowingCamera, LinkPose, Puppet, shape_quaternion
 
 __all__ = ["BrowserView", "PuppetPage"]
 
@@ -48,6 +48,9 @@ class PuppetPage:
             raise BackendError(f"cannot serve on port {port}: {error}. Choose another with --port.") from error
         self.frames: dict[str, Any] = {}
         """The scene's frames by link."""
+        self.following = True
+        """Whether the cameras of those who look go with what moves."""
+        self._camera = FollowingCamera()
         self._build_scene()
 
     @property
@@ -57,10 +60,22 @@ class PuppetPage:
 
     def draw(self) -> None:
         """Bring the page up to date."""
+        poses = self._puppet.poses()
         with self.server.atomic():
-            for link, pose in self._puppet.poses().items():
+            for link, pose in poses.items():
                 self.frames[link].position = pose.position
                 self.frames[link].wxyz = pose.quaternion
+        self._follow(poses)
+
+    def _follow(self, poses: dict[str, LinkPose]) -> None:
+        if not self.following or self._puppet.moving not in poses:
+            return
+        shift = self._camera.shift(poses[self._puppet.moving].position)
+        if shift is None:
+            return
+        for client in self.server.get_clients().values():
+            if client.camera.update_timestamp != 0.0:  # it has said where it is
+                client.camera.position = client.camera.position + shift
 
     def close(self) -> None:
         """Stop serving."""
@@ -120,6 +135,9 @@ class BrowserView(PuppetPage):
         self._status: Any = gui.add_markdown(self._status_text())
         pause = gui.add_checkbox("pause", initial_value=False)
         pause.on_update(lambda _: setattr(playback, "paused", bool(pause.value)))
+        if self._puppet.moving is not None:
+            follow = gui.add_checkbox("follow", initial_value=True)
+            follow.on_update(lambda _: setattr(self, "following", bool(follow.value)))
         gui.add_button("reset").on_click(lambda _: playback.request_reset())
         if playback.can_push:
             gui.add_button("push").on_click(lambda _: playback.request_push())

@@ -16,13 +16,18 @@ from adc_wrappers.envs.spot import SpotStandTask
 from adc_wrappers.envs.task_env import TaskEnv
 from adc_wrappers.feasibility.statics import StaticRobot
 
-__all__ = ["ACTIONS", "Playback", "PlaybackStatus", "Policy", "make_action"]
+__all__ = ["ACTIONS", "Playback", "PlaybackStatus", "Policy", "chosen_action", "make_action"]
 
 
 Policy = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """From a batch of observations to a batch of actions."""
 
 ACTIONS = ("zero", "random", "standing")
+
+
+def chosen_action(name: str | None, task: Any) -> str:
+    """Return what a task does without a policy: ``name``, or standing where there is such an action, else zero."""
+    return name if name is not None else ("standing" if isinstance(task, SpotStandTask) else "zero")
 
 
 def make_action(name: str | None, task: Any, seed: int = 0) -> Policy:
@@ -39,7 +44,7 @@ def make_action(name: str | None, task: Any, seed: int = 0) -> Policy:
         CurriculumError: The name is unknown, or the task has no standing action.
     """
     stands = isinstance(task, SpotStandTask)
-    chosen = name if name is not None else ("standing" if stands else "zero")
+    chosen = chosen_action(name, task)
     space = task.action_space
     if chosen == "zero":
         return lambda _: np.zeros((1, *space.shape), dtype=np.float32)

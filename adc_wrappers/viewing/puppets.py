@@ -14,7 +14,7 @@ from adc_wrappers.backends.spot_model import JOINT_NAMES, SPOT, ShapeSpec, link_
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.task import Task
 
-__all__ = ["CartPuppet", "HasState", "LinkPose", "Puppet", "SpotPuppet", "puppet_of"]
+__all__ = ["CartPuppet", "FollowingCamera", "HasState", "LinkPose", "Puppet", "SpotPuppet", "puppet_of"]
 
 _STEEL, _DARK, _YELLOW, _RED = (0.55, 0.56, 0.6), (0.16, 0.18, 0.22), (0.98, 0.74, 0.06), (0.75, 0.24, 0.24)
 _RAIL_HEIGHT = 0.6
@@ -43,6 +43,33 @@ class Puppet(ABC):
     def poses(self) -> dict[str, LinkPose]:
         """Return where every link of ``shapes`` is now."""
 
+    moving: str | None = None
+    """The link that the camera follows; None where nothing leaves the frame."""
+
+
+class FollowingCamera:
+    """Says how a camera must move to keep something in the frame.
+
+    It stays where it is while that moves about within ``radius``, so that whoever looks may turn the camera in peace.
+
+    Args:
+        radius: How far it may go, m.
+    """
+
+    def __init__(self, radius: float = 0.4) -> None:
+        self._radius = radius
+        self._centre = np.zeros(2)
+
+    def shift(self, position: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return by how much the camera must move, m, ``(3,)``; None for not at all."""
+        away = position[:2] - self._centre
+        distance = float(np.linalg.norm(away))
+        if distance <= self._radius:
+            return None
+        move = away * (1.0 - self._radius / distance)
+        self._centre = self._centre + move
+        return np.array([*move, 0.0])
+
 
 class HasState(Protocol):
     """Anything that knows where a Spot is: a backend, or a mirror of a robot elsewhere."""
@@ -55,6 +82,7 @@ class SpotPuppet(Puppet):
     """Spot, drawn with the shell of the table, whatever engine moves it."""
 
     camera = ((1.25, -1.35, 0.75), (0.0, 0.0, 0.4))
+    moving = SPOT.links[0].name
 
     def __init__(self, backend: HasState) -> None:
         self._backend = backend

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adc_wrappers.backends.base import RobotBackend
-from adc_wrappers.backends.spot_model import JOINT_NAMES, spot_mjcf
+from adc_wrappers.backends.spot_model import JOINT_NAMES, SPOT, spot_mjcf
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 from adc_wrappers.envs.task import Task
 
@@ -63,6 +63,9 @@ class MujocoScreen:
         except RuntimeError as error:
             raise BackendError(f"MuJoCo cannot open its window: {error}. Use --viewer browser.") from error
         self._threads = set(threading.enumerate()) - before
+        with self._viewer.lock():  # the robot stays in the frame wherever it goes
+            self._viewer.cam.type = mujoco.mjtCamera.mjCAMERA_TRACKING
+            self._viewer.cam.trackbodyid = self._model.body(SPOT.links[0].name).id
 
     @property
     def is_open(self) -> bool:

@@ -117,5 +117,5 @@ def test_bad_settings_and_inputs_are_refused(make: Make) -> None:
 
 def test_without_pybullet_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pybullet", None)
-    with pytest.raises(MissingExtraError, match=r"adc-wrappers\[pybullet\]"):
+    with pytest.raises(MissingExtraError, match=r"\[pybullet\]"):
         BulletRobotBackend(1)

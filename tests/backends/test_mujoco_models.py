@@ -24,7 +24,7 @@ from adc_wrappers.backends.spot_model import (
     spot_urdf,
     standing_height,
 )
-from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.errors import BackendError, install_command
 
 # Models of one's own
 
@@ -253,4 +253,4 @@ def test_without_mujoco_the_extra_is_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "MissingExtraError" in done.stdout
-    assert "adc-wrappers[mujoco]" in done.stdout
+    assert install_command("mujoco") in done.stdout

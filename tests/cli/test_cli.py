@@ -16,6 +16,7 @@ import pytest
 from adc_wrappers.cli import main
 from adc_wrappers.cli.overrides import parse_settings
 from adc_wrappers.cli.train import Train
+from adc_wrappers.core.errors import install_command
 from adc_wrappers.runs import RunFolder
 
 QUICK = ["--backend", "analytic", "--workers", "batch", "--num-envs", "4", "--ppo.n-steps", "32", "--ppo.hidden", "8"]
@@ -175,7 +176,8 @@ def test_options_reach_the_run(tmp_path):
         (["train", "cartpole", "--curriculum.driver", "succes"], 1, "Did you mean 'success'"),
         (["train", "cartpole", "--curriculum.start-stiffness", "-5"], 1, "expected positive"),
         (["train", "cartpole", "--curriculum.start-stiffness", "2"], 1, "allow_softer_start"),
-        (["train", "cartpole", "--steps", "0"], 1, "positive counts"),
+        (["train", "cartpole", "--steps", "-5"], 1, "ppo.total_steps: expected a positive count, got -5."),
+        (["train", "cartpole", "--set", "start_angle=abc"], 1, "start_angle: expected a number, got 'abc'"),
         (["eval", "nowhere"], 1, "not a run folder"),
         (["plot", "nowhere"], 1, "not a run folder"),
         (["play", "nowhere", "--out", "film.avi"], 1, ".gif or .mp4"),
@@ -210,7 +212,7 @@ def test_doctor_names_the_extra_of_a_missing_package(monkeypatch, capsys):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pybullet" else find(name))
     assert main(["doctor"]) == 0
-    assert 'the PyBullet backend needs pybullet: pip install "adc-wrappers[pybullet]"' in capsys.readouterr().out
+    assert f"the PyBullet backend needs pybullet: {install_command('pybullet')}" in capsys.readouterr().out
 
 
 def test_settings_are_parsed():

@@ -75,11 +75,13 @@ def write_run(out, condition, seed, *, success=0.5, steps=1000, error=None, task
     return path
 
 
-def write_study(out, conditions=CONDITIONS, seeds=10):
+def write_study(out, conditions=CONDITIONS, seeds=10, task="cartpole"):
     """Runs of many conditions with made-up numbers, and one that failed."""
     rng = np.random.default_rng(0)
     for place, condition in enumerate(conditions):
         for seed in range(seeds):
-            write_run(out, condition, seed, success=float(np.clip(0.08 * place + 0.05 * rng.normal(), 0, 0.9)))
+            write_run(
+                out, condition, seed, success=float(np.clip(0.08 * place + 0.05 * rng.normal(), 0, 0.9)), task=task
+            )
     write_run(out, conditions[0], seeds, error="Traceback …\nBackendError: the <gains> did not take")
     return out

@@ -16,8 +16,10 @@ from adc_wrappers.cli import main
 from adc_wrappers.runs import RunFolderError
 from adc_wrappers.study import CONDITIONS, find_condition
 from adc_wrappers.study.analysis import analyse, curves_of, load_scores
+from adc_wrappers.study.pictures import cut_range
 from adc_wrappers.study.report import write_report
 from adc_wrappers.study.results import METRICS, read_results
+from adc_wrappers.study.verdict import verdict_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking"]
@@ -106,8 +108,9 @@ def test_a_curve_is_the_middle_of_its_seeds_and_bridges_gaps(study):
     assert curves_of(read_results(study).of("adc"), "holding") is None
 
 
-def test_the_papers_two_tables_are_beside_ours(study):
-    text = (study / "report" / "report.md").read_text()
+def test_the_papers_two_tables_are_beside_ours_on_the_papers_task(tmp_path):
+    write_report(write_study(tmp_path, seeds=1, task="spot-handstand"), films=False)
+    text = (tmp_path / "report" / "report.md").read_text()
     first, second = text.index("Table 1 of the paper"), text.index("Table 2 of the paper")
     for name in CONDITIONS:
         row = find_condition(name).paper
@@ -116,13 +119,76 @@ def test_the_papers_two_tables_are_beside_ours(study):
         cell = f"{row.length[0]:.0f} ± {row.length[1]:.0f}"
         assert (cell in text[first:second]) == (1 in row.tables)
         assert (cell in text[second:]) == (2 in row.tables)
-    assert "of the handstand, ours of cartpole" in text
+
+
+def test_another_task_has_no_number_of_the_paper(study):
+    for name in ("report.md", "report.html"):
+        text = (study / "report" / name).read_text()
+        assert "paper: length" not in text and "975 ± 12" not in text and "385 ± 47" not in text
+    assert (study / "report" / "report.md").read_text().count("Ours (ADC)") >= 3
+
+
+# --- the verdict -----------------------------------------------------------------------------------------------------
+
+
+def judged(tmp_path, seeds, **successes):
+    for name, success in successes.items():
+        for seed in range(seeds):
+            write_run(tmp_path, name, seed, success=success + 0.001 * seed)
+    return verdict_of(analyse(read_results(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("ours", "base", "kind", "words"),
+    [
+        (0.9, 0.4, "better", "By success, ADC is better than training at K_*: 90.2 % against 40.2 %"),
+        (0.3, 0.8, "worse", "By success, ADC is worse than training at K_*"),
+        (0.5, 0.5, "open", "these runs do not tell ADC from training at K_*"),
+        (0.0, 0.02, "worse", "By episode length, ADC is worse"),
+    ],
+)
+def test_a_study_has_a_verdict(tmp_path, ours, base, kind, words):
+    found = judged(tmp_path, 6, adc=ours, train_at_target=base)
+    assert found.kind == kind and words in found.text and found.warning == ""
+    write_report(tmp_path, films=False)
+    assert words in (tmp_path / "report" / "report.md").read_text().replace("\\*", "*")
+    assert f'<div class="verdict {kind}">' in (tmp_path / "report" / "report.html").read_text()
+
+
+def test_two_seeds_are_a_first_look_and_say_so(tmp_path, capsys):
+    found = judged(tmp_path, 2, adc=0.9, train_at_target=0.4)
+    assert found.kind == "open" and "with too few runs for a verdict" in found.text
+    assert "2 of 6 such comparisons" in found.warning
+    assert main(["study", "report", str(tmp_path), "--no-films"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "A first look" in out and "2 of 6 such comparisons" in out
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / "report" / name).read_text()
+        assert "1.00 to 1.00" not in text and "4 pairs, no interval" in text
+
+
+def test_a_study_without_the_baseline_says_what_is_missing(tmp_path):
+    found = judged(tmp_path, 5, adc=0.9, train_at_start=0.1)
+    assert found.kind == "open" and "there is no finished run of train_at_target" in found.text
+    assert "Highest of all: Ours (ADC) (90.2 %)" in found.text
+
+
+def test_every_pair_is_said_instead_of_an_interval_that_cannot_be(study):
+    assert "(all 100 pairs)" in (study / "report" / "report.md").read_text()
 
 
 def test_a_report_repeats_to_the_byte(study, tmp_path):
     write_report(study, tmp_path, films=False)
     for name in ("report.html", "report.md", "conditions.csv", "curves.csv"):
         assert (tmp_path / name).read_bytes() == (study / "report" / name).read_bytes()
+
+
+def test_one_condition_does_not_flatten_the_axis_of_all_others():
+    flat = np.linspace(0.0, 10.0, 50)
+    assert cut_range({"a": flat, "b": flat + 5.0}) is None
+    assert cut_range({"a": flat}) is None
+    cut = cut_range({"a": flat, "far": -90_000.0 * flat, "b": flat + 5.0, "farther": 1e7 * flat})
+    assert set(cut.outside) == {"far", "farther"} and -3.0 < cut.low < 0.0 and 15.0 < cut.high < 17.0
 
 
 def test_pictures_are_pictures(study):
@@ -186,7 +252,7 @@ def test_names_that_look_like_html_or_like_marks_are_shown_as_they_are(tmp_path,
     assert sorted(shown) == sorted(HOSTILE)
     page = (hostile / "report" / "report.html").read_text()
     assert page.count('"conditions":[{') == 1  # the data is where it belongs and nowhere else
-    assert "<td>{{data}}</td>" in page
+    assert "<span>{{data}}</span>" in page
     text = (hostile / "report" / "report.md").read_text()
     assert "&lt;img src=x" in text and "<img" not in text.replace("`<img src=x onerror=alert(1)>`", "")
     assert main(["study", "report", str(hostile), "--no-films"]) == 0
@@ -251,6 +317,7 @@ def test_all_conditions_can_be_hidden(page):
 
 
 def test_tables_sort_by_number_both_ways(page):
+    page.locator("summary").click()
     table = page.locator("table.sortable").last
     column = table.locator("thead th").nth(4)
     values = lambda: [float(v) for v in table.locator("tbody tr td:nth-child(5)[data-value]").evaluate_all(  # noqa: E731
@@ -290,6 +357,43 @@ def test_the_cursor_reads_values(page):
     assert "Ours (ADC)" in figure.locator(".readout").inner_text()
 
 
+@pytest.mark.parametrize("width", [1300, 1000, 390])
+def test_no_label_and_no_table_is_cut_off(browser, study, width):
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    tab = context.new_page()
+    tab.goto(Path(study / "report" / "report.html").as_uri())
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    outside = """[...document.querySelectorAll('svg text')].filter((text) => {
+        const [inner, outer] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
+        return inner.right > outer.right + 0.5 || inner.left < outer.left - 0.5 || inner.bottom > outer.bottom + 0.5;
+    }).map((text) => text.textContent)"""
+    assert tab.evaluate(outside) == []
+    tables = "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1).length"
+    assert tab.evaluate(tables) == 0
+    context.close()
+
+
+def test_an_axis_that_is_cut_says_so_and_shows_all_when_asked(browser, tmp_path):
+    for name in ("adc", "train_at_target", "no_termination"):
+        for seed in range(2):
+            path = write_run(tmp_path, name, seed) / "metrics.csv"
+            if name == "no_termination":
+                head, *lines = path.read_text().splitlines()
+                lines = [f"{line.rpartition(',')[0]},{-90_000 - i}" for i, line in enumerate(lines)]
+                path.write_text("\n".join([head, *lines]) + "\n")
+    _, report = write_report(tmp_path, films=False)
+    tab = browser.new_page()
+    tab.goto(report.as_uri())
+    figure = tab.locator("#curve-return_mean")
+    assert "No early termination far outside" in figure.locator(".readout").inner_text()
+    height = "(line) => { const box = line.getBBox(); return box.height; }"
+    ours = figure.locator("polyline[data-condition=adc]")
+    assert ours.evaluate(height) > 100
+    figure.get_by_role("button", name="whole range").click()
+    assert ours.evaluate(height) < 5 and figure.locator(".readout").inner_text() == ""
+    tab.close()
+
+
 def test_the_page_fits_a_phone(browser, study):
     context = browser.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
     tab = context.new_page()
@@ -302,6 +406,14 @@ def test_the_page_fits_a_phone(browser, study):
         "[...document.querySelectorAll('p, td, li')].filter(e => parseFloat(getComputedStyle(e).fontSize) < 12).length"
     )
     assert small == 0
+    page_wide = "[...document.querySelectorAll('td, figcaption, .verdict, dd, .legend button')]"
+    cut_off = f"{page_wide}.filter(e => e.offsetParent && (e.getBoundingClientRect().right > 360.5)).length"
+    assert tab.evaluate(cut_off) == 0
+    scrolled = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+    assert tab.evaluate(scrolled) == 0
+    for button in tab.locator(".chart-tools button").all()[:3]:
+        box = button.bounding_box()
+        assert box["width"] == box["height"] >= 30
     tab.locator(".legend button").first.tap()
     assert tab.locator(".legend button").first.get_attribute("aria-pressed") == "false"
     context.close()

@@ -223,9 +223,9 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(MissingExtraError, match=r"adc-wrappers\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"\[ray\]"):
         RayExecutor()
-    with pytest.raises(MissingExtraError, match=r"adc-wrappers\[slurm\]"):
+    with pytest.raises(MissingExtraError, match=r"\[slurm\]"):
         SlurmExecutor(tmp_path)
 
 

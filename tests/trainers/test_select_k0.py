@@ -109,7 +109,7 @@ def test_a_rule_that_makes_no_sense_is_refused(change, message):
         (["cartpole", "--backend", "analytic", "--max", "5"], "at least the target stiffness 6.25"),
         (["cartpole", "--backend", "pybullet", "--max", "1e9", "--step", "1e8"], "physics step"),
         (["cartpole", "--backend", "analytic", "--eval-envs", "0"], "eval_envs"),
-        (["cartpole", "--backend", "analytic", "--steps", "0"], "positive counts"),
+        (["cartpole", "--backend", "analytic", "--steps", "0"], "ppo.total_steps: expected a positive count, got 0"),
     ],
 )
 def test_misuse_gets_one_message_and_leaves_nothing(tmp_path, monkeypatch, capsys, words, message):

@@ -28,22 +28,33 @@ function label(value) {
   return String(+value.toPrecision(4));
 }
 
+const pencil = document.createElement("canvas").getContext("2d");
+pencil.font = '12px system-ui, -apple-system, "Segoe UI", sans-serif'; // as in the style of svg text
+
+function textWidth(text) { return pencil.measureText(text).width + 2; }
+
+// A label under an axis; the first and the last are moved in so that nothing of them is cut off.
+function tickText(parent, x, y, width, text) {
+  const half = textWidth(text) / 2;
+  make("text", { x: Math.max(half + 1, Math.min(x, width - half - 1)), y, "text-anchor": "middle" }, parent).textContent = text;
+}
+
 class LineChart {
   constructor(figure, data) {
     this.data = data;
     this.figure = figure;
-    this.box = { left: 52, right: 10, top: 8, bottom: 34, width: 520, height: 300 };
-    this.svg = make("svg", { viewBox: `0 0 ${this.box.width} ${this.box.height}`, role: "img", "aria-label": data.title });
+    this.svg = make("svg", { role: "img", "aria-label": data.title });
     this.readout = document.createElement("div");
     this.readout.className = "readout";
     this.addTools(figure.querySelector(".chart-tools"));
     figure.append(this.svg, this.readout);
+    this.measure();
     this.reset();
     this.addZoom();
   }
 
   addTools(tools) {
-    for (const [text, name, action] of [["+", "zoom in", () => this.scale(0.5)], ["−", "zoom out", () => this.scale(2)], ["⟲", "whole range", () => this.reset()]]) {
+    for (const [text, name, action] of [["+", "zoom in", () => this.scale(0.5)], ["−", "zoom out", () => this.scale(2)], ["⟲", "whole range", () => this.reset(true)]]) {
       const button = document.createElement("button");
       button.textContent = text;
       button.title = name;
@@ -53,9 +64,20 @@ class LineChart {
     }
   }
 
+  // One unit of the drawing is one pixel of the screen, so that letters are as large on a phone as on a desk.
+  measure() {
+    const width = Math.max(240, this.figure.clientWidth), height = Math.min(320, Math.max(220, width * 0.56));
+    this.box = { left: 46, right: 12, top: 8, bottom: 38, width, height };
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.svg.setAttribute("height", height);
+  }
+
+  resize() { this.measure(); this.draw(); }
+
   visible() { return this.data.series.filter((s) => !hidden.has(s.condition)); }
 
-  reset() {
+  // A curve that would flatten all others is left outside at first; the whole range has it.
+  reset(whole = false) {
     const shown = this.visible().length ? this.visible() : this.data.series;
     const numbers = (keys) => shown.flatMap((s) => keys.flatMap((k) => s[k])).filter((v) => v !== null);
     const range = (values) => {
@@ -64,8 +86,10 @@ class LineChart {
       return [low - margin, high + margin];
     };
     const x = numbers(["x"]);
-    this.view = { x: [Math.min(...x), Math.max(...x)], y: range(numbers(["y", "low", "high"])) };
-    this.zoomed = false;
+    const cut = this.data.view && !whole;
+    this.view = { x: [Math.min(...x), Math.max(...x)], y: cut ? this.data.view : range(numbers(["y", "low", "high"])) };
+    this.readout.textContent = cut ? `Axis cut: ${this.data.outside.join(", ")} far outside; ⟲ shows all.` : "";
+    this.zoomed = whole && Boolean(this.data.view);
     this.draw();
   }
 
@@ -88,9 +112,9 @@ class LineChart {
     this.svg.replaceChildren();
     const clip = make("clipPath", { id }, make("defs", {}, this.svg));
     make("rect", { x: b.left, y: b.top, width: b.width - b.left - b.right, height: b.height - b.top - b.bottom }, clip);
-    for (const v of ticks(...this.view.x, 6)) {
+    for (const v of ticks(...this.view.x, Math.max(3, b.width / 90))) {
       make("line", { x1: this.px(v), x2: this.px(v), y1: b.top, y2: b.height - b.bottom, class: "axis" }, this.svg);
-      make("text", { x: this.px(v), y: b.height - b.bottom + 14, "text-anchor": "middle" }, this.svg).textContent = label(v);
+      tickText(this.svg, this.px(v), b.height - b.bottom + 15, b.width, label(v));
     }
     for (const v of ticks(...this.view.y, 5)) {
       make("line", { x1: b.left, x2: b.width - b.right, y1: this.py(v), y2: this.py(v), class: "axis" }, this.svg);
@@ -165,47 +189,66 @@ class RowChart {
   // One row per condition: a dot with its interval, or a bar of shares.
   constructor(figure, data) {
     this.data = data;
+    this.figure = figure;
     this.svg = make("svg", { role: "img", "aria-label": data.title });
     figure.append(this.svg);
     this.update();
   }
 
+  resize() { this.update(); }
+
+  shown(value) { return this.data.percent ? `${label(100 * value)} %` : label(value); }
+
+  // Where the axis lies: from the least to the greatest, a share from nothing to all.
+  range(rows) {
+    if (this.data.percent && (this.data.parts || rows.some((r) => r.high > 0.3))) return [0, 1];
+    const values = rows.flatMap((r) => [r.low, r.high, r.value]);
+    const low = Math.min(...values), high = Math.max(...values), margin = (high - low) * 0.05 || Math.abs(high) * 0.1 || 1;
+    return this.data.percent ? [0, Math.max(high * 1.05, 0.01)] : [low - margin, high + margin];
+  }
+
   update() {
-    const rows = this.data.rows.filter((r) => !hidden.has(r.condition));
-    const left = 178, right = 14, height = 24, width = 520, keys = this.data.parts || [];
-    const legend = keys.length ? 18 * Math.ceil(keys.length / 3) : 0;
-    const total = rows.length * height + 26 + legend;
+    const rows = this.data.rows.filter((r) => !hidden.has(r.condition)), keys = this.data.parts || [];
+    const width = Math.max(240, this.figure.clientWidth), narrow = width < 460;
+    const left = narrow ? 8 : Math.max(60, ...rows.map((r) => textWidth(r.title) + 14)), right = 14, height = narrow ? 40 : 26, down = narrow ? 26 : height / 2;
+    const columns = Math.max(1, Math.floor(width / 170));
+    const legend = keys.length ? 20 * Math.ceil(keys.length / columns) : 0;
+    const total = rows.length * height + 28 + legend;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${total}`);
+    this.svg.setAttribute("height", total);
     this.svg.replaceChildren();
-    const values = rows.flatMap((r) => (r.shares ? [0, 1] : [r.low, r.high, r.value]));
-    let low = Math.min(...values), high = Math.max(...values);
-    if (!keys.length) { const m = (high - low) * 0.05 || 1; low -= m; high += m; }
+    if (!rows.length) return;
+    const [low, high] = this.range(rows);
     const px = (v) => left + ((v - low) / (high - low)) * (width - left - right);
-    for (const v of rows.length ? ticks(low, high, 5) : []) {
+    for (const v of ticks(low, high, Math.max(3, (width - left) / 80))) {
       make("line", { x1: px(v), x2: px(v), y1: 0, y2: rows.length * height, class: "axis" }, this.svg);
-      make("text", { x: px(v), y: rows.length * height + 14, "text-anchor": "middle" }, this.svg).textContent = label(v);
+      tickText(this.svg, px(v), rows.length * height + 15, width, this.shown(v));
     }
     rows.forEach((r, i) => {
-      const y = i * height + height / 2;
-      make("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, this.svg).textContent = r.title;
-      if (r.shares) {
-        let x = 0;
-        r.shares.forEach((share, k) => {
-          const bar = make("rect", { x: px(x), y: y - 8, width: Math.max(0, px(x + share) - px(x)), height: 16, fill: keys[k].colour }, this.svg);
-          make("title", {}, bar).textContent = `${r.title}, ${keys[k].name}: ${(100 * share).toFixed(1)} %`;
-          x += share;
-        });
-      } else {
-        make("line", { x1: px(r.low), x2: px(r.high), y1: y, y2: y, stroke: r.colour, "stroke-width": 6, opacity: 0.35, "stroke-linecap": "round" }, this.svg);
-        const dot = make("circle", { cx: px(r.value), cy: y, r: 5, fill: r.colour, "data-condition": r.condition }, this.svg);
-        make("title", {}, dot).textContent = `${r.title}: ${label(r.value)} (${label(r.low)} to ${label(r.high)})`;
-      }
+      const y = i * height + down;
+      make("text", narrow ? { x: left, y: y - 13 } : { x: left - 10, y: y + 4, "text-anchor": "end" }, this.svg).textContent = r.title;
+      if (r.shares) this.bar(r, y, px, keys); else this.dot(r, y, px);
     });
     keys.forEach((key, k) => {
-      const x = 10 + (k % 3) * 170, y = rows.length * height + 26 + 18 * Math.floor(k / 3);
-      make("rect", { x, y, width: 11, height: 11, fill: key.colour }, this.svg);
+      const x = 2 + (k % columns) * 170, y = rows.length * height + 26 + 20 * Math.floor(k / columns);
+      make("rect", { x, y, width: 11, height: 11, rx: 2, fill: key.colour }, this.svg);
       make("text", { x: x + 16, y: y + 10 }, this.svg).textContent = key.name;
     });
+  }
+
+  bar(r, y, px, keys) {
+    let x = 0;
+    r.shares.forEach((share, k) => {
+      const bar = make("rect", { x: px(x), y: y - 8, width: Math.max(0, px(x + share) - px(x)), height: 16, fill: keys[k].colour }, this.svg);
+      make("title", {}, bar).textContent = `${r.title}, ${keys[k].name}: ${(100 * share).toFixed(1)} %`;
+      x += share;
+    });
+  }
+
+  dot(r, y, px) {
+    make("line", { x1: px(r.low), x2: px(r.high), y1: y, y2: y, stroke: r.colour, "stroke-width": 7, opacity: 0.35, "stroke-linecap": "round" }, this.svg);
+    const dot = make("circle", { cx: px(r.value), cy: y, r: 5.5, fill: r.colour, "data-condition": r.condition }, this.svg);
+    make("title", {}, dot).textContent = `${r.title}: ${this.shown(r.value)} (${this.shown(r.low)} to ${this.shown(r.high)})`;
   }
 }
 
@@ -256,3 +299,8 @@ for (const data of study.charts) {
   const figure = document.getElementById(data.id);
   charts.push(data.rows ? new RowChart(figure, data) : new LineChart(figure, data));
 }
+let asked = 0;
+addEventListener("resize", () => {
+  cancelAnimationFrame(asked);
+  asked = requestAnimationFrame(() => charts.forEach((chart) => chart.resize()));
+});
