@@ -30,8 +30,9 @@ class JointProbe(Protocol):
     A probe may also have ``causes(joint, amplitude)``: a list of what it knows to disturb such a step.
     """
 
-    backend: ActuatorBackend
-    """The backend under test."""
+    @property
+    def backend(self) -> ActuatorBackend:
+        """The backend under test."""
 
     time_step: float
     """Seconds that one :meth:`move` takes."""
@@ -186,8 +187,8 @@ def check_backend(
 
 _DISTURBANCES = (
     "Either the write does not reach the physics, another PD loop acts too, or the effective inertia is off; or the "
-    "probe does not leave the joint alone: joint limits, clamps of targets or torques, a free base, or neighbours that give "
-    "way (MujocoProbe and BulletProbe lock them)."
+    "probe does not leave the joint alone: joint limits, clamps of targets or torques, a free base, or neighbours "
+    "that give way (MujocoProbe and BulletProbe lock them)."
 )
 
 

@@ -31,10 +31,10 @@ _HINGE, _AFFINE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtBias.mjBIAS_AF
 class GymnasiumMujocoBackend:
     """Joint gains of a Gymnasium MuJoCo env whose actuators each drive one hinge or sliding joint.
 
-    - **Torque motors** (Ant, Walker2d, HalfCheetah, Hopper, Humanoid, …) become position-controlled joints: the force is
-      ``K (q_d − q) − B q̇``, and never more than the motor could do before. From then on an action is a vector of joint
-      targets, and the env's action space says so: the joints' ranges, or ``action_scale`` around the nominal pose.
-      They begin with a rise time of 0.2 s, critically damped.
+    - **Torque motors** (Ant, Walker2d, HalfCheetah, Hopper, Humanoid, …) become position-controlled joints: the force
+      is ``K (q_d − q) − B q̇``, and never more than the motor could do before. From then on an action is a vector of
+      joint targets, and the env's action space says so: the joints' ranges, or ``action_scale`` around the nominal
+      pose. They begin with a rise time of 0.2 s, critically damped.
     - **Position servos** (gymnasium-robotics' hands) keep their targets and action space; their gains are taken over.
     - Damping of the joints themselves goes into B; springs of the joints themselves are removed. Each would be a second
       PD law beside the one whose gains are set.
@@ -71,7 +71,8 @@ class GymnasiumMujocoBackend:
         action_scale: JointValues | None = None,
         nominal_pose: JointValues | None = None,
     ) -> None:
-        self._env: Any = env.unwrapped
+        self.env: Any = env.unwrapped
+        """The env itself, without wrappers."""
         self.model, self.data = _model_of(env)
         motors = _check_actuators(self.model, env)
         joints = self.model.actuator_trnid[:, 0]
@@ -81,7 +82,7 @@ class GymnasiumMujocoBackend:
         limited = self.model.jnt_limited[joints].astype(bool)
         self.joint_range: _Array = np.where(limited[:, None], self.model.jnt_range[joints], [-np.inf, np.inf])
         """Where the joints' stops are, ``(joints, 2)``; infinite where there are none."""
-        start = np.asarray(getattr(self._env, "init_qpos", self.model.qpos0), dtype=np.float64)[self._places]
+        start = np.asarray(getattr(self.env, "init_qpos", self.model.qpos0), dtype=np.float64)[self._places]
         if nominal_pose is not None:
             start = resolve_joint_values(
                 "nominal_pose", normalize_joint_values("nominal_pose", nominal_pose), self.joint_names
@@ -156,7 +157,7 @@ class GymnasiumMujocoBackend:
         first = (inertia * (_RISE / FIRST_RISE) ** 2)[None]
         self.set_gains(first, damping_for(first, inertia))
         space = gym.spaces.Box(*ends.T.astype(np.float32), dtype=np.float32)
-        for layer in (self._env, *_inner_envs(self._env)):
+        for layer in (self.env, *_inner_envs(self.env)):
             layer.action_space = space
 
     @property
@@ -171,7 +172,7 @@ class GymnasiumMujocoBackend:
     @property
     def policy_step(self) -> float:
         """Seconds in one step of the env."""
-        for layer in (self._env, *_inner_envs(self._env)):
+        for layer in (self.env, *_inner_envs(self.env)):
             for name in ("frame_skip", "n_substeps"):
                 if hasattr(layer, name):
                     return float(self.model.opt.timestep * getattr(layer, name))
@@ -232,8 +233,8 @@ class GymnasiumMujocoBackend:
         for joint in np.flatnonzero(bad).tolist():
             raise BackendError(
                 f"joint {self.joint_names[joint]!r}: stiffness {stiffness[joint]:g} with damping {damping[joint]:g} on "
-                f"an effective inertia of {inertia[joint]:.4g} is unstable at a physics step of {step:g} s. Use a lower "
-                "stiffness, or a smaller model.opt.timestep."
+                f"an effective inertia of {inertia[joint]:.4g} is unstable at a physics step of {step:g} s. Use a "
+                "lower stiffness, or a smaller model.opt.timestep."
             )
 
 
@@ -263,8 +264,8 @@ def _check_actuators(model: Any, env: gym.Env[Any, Any]) -> NDArray[np.bool_]:
         name = f"actuator {model.actuator(index).name or index!r} of {env}"
         if model.actuator_trntype[index] != int(mujoco.mjtTrn.mjTRN_JOINT):
             raise BackendError(
-                f"{name} drives a {kinds[int(model.actuator_trntype[index])]}, not a joint: a joint's gains say nothing "
-                "about it. This backend is for actuators that each drive one hinge or sliding joint."
+                f"{name} drives a {kinds[int(model.actuator_trntype[index])]}, not a joint: a joint's gains say "
+                "nothing about it. This backend is for actuators that each drive one hinge or sliding joint."
             )
         if model.jnt_type[model.actuator_trnid[index, 0]] not in (_HINGE, int(mujoco.mjtJoint.mjJNT_SLIDE)):
             raise BackendError(f"{name} drives a ball or free joint; expected a hinge or a sliding joint.")
@@ -292,6 +293,6 @@ def _check_actions(model: Any, env: gym.Env[Any, Any]) -> None:
     same = isinstance(space, gym.spaces.Box) and space.shape == (model.nu,)
     if not same or not np.allclose(np.stack((space.low, space.high), axis=1), limits, rtol=1e-5):  # type: ignore[attr-defined]
         raise BackendError(
-            f"{env}: expected an action space that is the motors' range of controls, {limits.tolist()}, got {space}. The "
-            "env makes something else of its actions, so they cannot become joint targets; write a backend of your own."
+            f"{env}: expected an action space that is the motors' range of controls, {limits.tolist()}, got {space}. "
+            "The env makes something else of its actions, so they cannot become joint targets; write your own backend."
         )

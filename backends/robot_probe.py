@@ -35,8 +35,10 @@ class RobotProbe:
         self.pose: _Array = backend.nominal_pose.copy()
         """Joint positions at rest, ``(joints,)``."""
         upright = np.tile([1.0, 0.0, 0.0, 0.0], (count, 1))
-        self._start = RobotStart(still + [0.0, 0.0, height], upright, still, still, pose, np.zeros_like(pose))
-        self._free: NDArray[np.bool_] = np.zeros(joints, dtype=bool)
+        self._start = RobotStart(
+            np.tile([0.0, 0.0, height], (count, 1)), upright, still, still, pose, np.zeros_like(pose)
+        )
+        self._free: NDArray[np.bool_] = np.zeros((count, joints), dtype=bool)
         self._by_armature = True
 
     def rest(self) -> _Array:
@@ -48,21 +50,21 @@ class RobotProbe:
 
     def move(self, targets: _Array) -> _Array:
         """Hold targets for one policy step; a joint whose target is not where it rested is free from then on."""
-        moved = (np.abs(targets - self.pose) > 1e-12).any(axis=0)
+        moved = np.abs(targets - self.pose) > 1e-12
         if (moved & ~self._free).any():
             self._free |= moved
             self._lock()
         self.backend.advance(np.asarray(targets, dtype=np.float64))
         return self._positions()
 
-    def release(self, joint: int) -> None:
-        """Leave a joint free though its target stays, until the next :meth:`rest`; for what a weight does to it."""
-        self._free[joint] = True
+    def release(self, joint: int | NDArray[np.int64]) -> None:
+        """Leave a joint, or one for each robot, free though its target stays, until the next :meth:`rest`."""
+        self._free[np.arange(len(self._free)), joint] = True
         self._lock()
 
     def _lock(self) -> None:
         rows = np.arange(self.backend.num_envs)
-        held = np.tile(np.where(self._free, 0.0, _LOCK), (len(rows), 1))
+        held = np.where(self._free, 0.0, _LOCK)
         if self._by_armature:
             try:
                 self.backend.set_parameters(RobotParameters(joint_armature=held), rows)
