@@ -31,7 +31,7 @@ _Array = NDArray[np.float64]
 _FEATHER = 1e-6  # kg: what stands on a cart that is measured
 _STANDING = 2.0  # seconds until a robot that is told to stand is looked at
 _FALLEN = np.deg2rad(20.0)
-SUNK = 0.5
+SUNK = 1.0
 """Sag in rad beyond which a robot lies rather than stands."""
 _ENGINES = ("mujoco", "pybullet")
 

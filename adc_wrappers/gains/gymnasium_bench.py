@@ -15,7 +15,7 @@ from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.core.errors import BackendError
 
 from .bench import SUNK, Bench, Standing
-from .weight import JointWeight, hanging, load_of
+from .weight import JointWeight, carried, hanging
 
 __all__ = ["bench_of_env"]
 
@@ -71,9 +71,14 @@ class _Tree:
         feet = [leaf for leaf, height in zip(leaves, heights, strict=True) if height <= heights.min() + _NEAR * reach]
         self.feet = feet if self.floating else []
 
-    def carries(self, model: Any, joint: int) -> bool:
-        """Whether a foot hangs on a joint, so that the robot stands on it."""
-        return any(self._inside(model, foot, int(model.jnt_bodyid[joint])) for foot in self.feet)
+    def foot_below(self, model: Any, joint: int) -> _Array | None:
+        """Return the lowest point of the foot that a joint stands on, the mean of several; None if it has none."""
+        points = [
+            _lowest(model, self.data, foot)
+            for foot in self.feet
+            if self._inside(model, foot, int(model.jnt_bodyid[joint]))
+        ]
+        return np.mean(points, axis=0) if points else None
 
     def _inside(self, model: Any, body: int, ancestor: int) -> bool:
         while body:
@@ -83,6 +88,19 @@ class _Tree:
         return False
 
 
+def _lowest(model: Any, data: Any, body: int) -> _Array:
+    """Return the lowest of the centres, and of the ends of rods, of a body's shapes."""
+    rods = (int(mujoco.mjtGeom.mjGEOM_CAPSULE), int(mujoco.mjtGeom.mjGEOM_CYLINDER))
+    points = [data.xipos[body].copy()]
+    for shape in np.flatnonzero(model.geom_bodyid == body).tolist():
+        half = model.geom_size[shape, 1] if model.geom_type[shape] in rods else 0.0
+        along = half * data.geom_xmat[shape].reshape(3, 3)[:, 2]
+        if abs(along[2]) < 1e-3:
+            along = 0.0 * along  # a foot that lies flat carries in its middle
+        points += [data.geom_xpos[shape] + along, data.geom_xpos[shape] - along]
+    return np.asarray(min(points, key=lambda point: float(point[2])))
+
+
 def _weigh(backend: GymnasiumMujocoBackend, tree: _Tree, stiffness: _Array) -> list[JointWeight]:
     """Return the weight on every joint: of the robot where it stands on it, else of what hangs on it, measured."""
     model, data = backend.model, tree.data
@@ -90,15 +108,12 @@ def _weigh(backend: GymnasiumMujocoBackend, tree: _Tree, stiffness: _Array) -> l
     probe = MujocoProbe(backend, model, weight=True)
     found = []
     for place, joint in enumerate(tree.joints.tolist()):
-        if not tree.carries(model, joint):
+        foot = tree.foot_below(model, joint)
+        if foot is None:
             found += hanging(probe, np.array([place]))
-            continue
-        body, root = int(model.jnt_bodyid[joint]), int(tree.roots[place])
-        far, whole = float(model.body_subtreemass[body]), float(model.body_subtreemass[root])
-        centre = (whole * data.subtree_com[root] - far * data.subtree_com[body]) / (whole - far)
-        feet = len(tree.feet)
-        torque, weight = load_of(data.xaxis[joint], data.xanchor[joint], whole - far, centre, share=1.0 / feet)
-        found.append(JointWeight(torque=-torque, stiffness=weight, how=f"the robot, on {feet} feet"))
+        else:
+            mass = float(model.body_subtreemass[int(tree.roots[place])])
+            found.append(carried(data.xaxis[joint], data.xanchor[joint], foot, mass, len(tree.feet)))
     return found
 
 

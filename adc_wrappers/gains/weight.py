@@ -12,7 +12,7 @@ from adc_wrappers.backends.spot_model import RobotSpec
 from adc_wrappers.backends.spot_model.mechanics import link_poses
 from adc_wrappers.core.actuators import to_numpy
 
-__all__ = ["JointWeight", "hanging", "load_of", "standing_table"]
+__all__ = ["JointWeight", "carried", "hanging", "load_of", "standing_table"]
 
 GRAVITY = 9.81
 _SETTLING = 12.0  # time constants
@@ -56,24 +56,26 @@ def load_of(
     return scale * float(np.cross(axis, lever)[2]), -scale * float(across[2])
 
 
-def standing_table(robot: RobotSpec) -> list[JointWeight]:
-    """Return the weight on every joint of a robot that stands on all its feet, each carrying the same.
+def carried(axis: ArrayLike, anchor: ArrayLike, foot: ArrayLike, mass: float, feet: int) -> JointWeight:
+    """Return the weight on a joint above a foot that carries its share of a robot: a vertical force at that point.
 
-    A foot is planted, and everything on the body's side of a joint turns about it.
+    >>> carried((0, 1, 0), (0, 0, 0.5), (0, 0, 0), 2.0, 1).stiffness  # straight above its foot it buckles
+    -9.81
     """
+    torque, stiffness = load_of(axis, anchor, mass, foot, share=1.0 / feet)
+    return JointWeight(torque=-torque, stiffness=-stiffness, how=f"the robot, on {feet} feet")
+
+
+def standing_table(robot: RobotSpec) -> list[JointWeight]:
+    """Return the weight on every joint of a robot that stands on all its feet, each carrying the same."""
     poses = link_poses(robot.nominal_pose, robot)
     feet = len(robot.foot_names) * robot.actuated[0].legs
-    masses = {link.name: link.mass for link in robot.links}
-    centres = {link.name: (poses[link.name] @ [*link.com, 1.0])[:3] for link in robot.links}
     found = []
     for joint in robot.actuated:
-        far = _below(robot, joint.child)
-        near = [name for name in masses if name not in far]
-        mass = sum(masses[name] for name in near)
-        centre = sum(masses[name] * centres[name] for name in near) / mass
+        (foot,) = (name for name in _below(robot, joint.child) if name in robot.foot_names)
         pose = poses[joint.child]
-        torque, stiffness = load_of(pose[:3, :3] @ np.asarray(joint.axis), pose[:3, 3], mass, centre, share=1.0 / feet)
-        found.append(JointWeight(torque=-torque, stiffness=stiffness, how=f"the robot, on {feet} feet"))
+        axis = pose[:3, :3] @ np.asarray(joint.axis)
+        found.append(carried(axis, pose[:3, 3], poses[foot][:3, 3], robot.total_mass, feet))
     return found
 
 

@@ -111,12 +111,6 @@ def test_the_obvious_probe_of_an_ant_is_told_what_disturbs_it() -> None:
         check_backend(probe, (40.0, 60.0), amplitude=-0.1, joints=(1,))
     for words in ("meets the joint's limits", "clamped to the control range", "the base is free", "comes to rest at"):
         assert words in str(error.value)
-    knee = np.where(backend.joint_range[:, 0] < -1.0, -0.85, 0.85)
-    middle = np.where(np.abs(backend.joint_range.mean(axis=1)) < 0.1, 0.0, knee)
-    loose = MujocoProbe(backend, backend.model, lock=False, pose=middle)
-    with pytest.raises(ConformanceError, match="gives way by") as error:
-        check_backend(loose, (40.0, 60.0), joints=(0,), tolerance=0.005)
-    assert "meets the joint's limits" not in str(error.value)
 
 
 def test_the_model_is_changed_inside_a_move_only() -> None:
