@@ -7,7 +7,7 @@ gains must give.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -23,10 +23,16 @@ class ConformanceError(AssertionError):
 
 
 class JointProbe(Protocol):
-    """Moves the joints of a backend under test; nothing but the PD law may act on them (no gravity, no contact)."""
+    """Moves the joints of a backend under test; nothing but the PD law may act on them.
 
-    backend: ActuatorBackend
-    """The backend under test."""
+    No gravity, no contact, no joint limit or clamp in the way, and what is not moved stands still: base and neighbours.
+    ``adc_wrappers.backends.mujoco.MujocoProbe`` and ``adc_wrappers.backends.pybullet.BulletProbe`` see to that.
+    A probe may also have ``causes(joint, amplitude)``: a list of what it knows to disturb such a step.
+    """
+
+    @property
+    def backend(self) -> ActuatorBackend:
+        """The backend under test."""
 
     time_step: float
     """Seconds that one :meth:`move` takes."""
@@ -50,6 +56,9 @@ class StepResponse:
 
     expected: NDArray[np.float64]
     """The same by the analytic solution."""
+
+    neighbours: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 1)))
+    """Largest motion of every joint, as a share of the step, ``(num_envs, joints)``; the moved joint's is 0."""
 
     @property
     def error(self) -> NDArray[np.float64]:
@@ -78,20 +87,31 @@ def second_order_step(
     return np.asarray(1.0 - (fast * np.exp(-slow * times) - slow * np.exp(-fast * times)) / (fast - slow))
 
 
-def measure(probe: JointProbe, joint: int, amplitude: float) -> StepResponse:
-    """Step one joint's target by ``amplitude`` in every env, with the gains that are live, and record the motion."""
-    inertia = check_backend_shape(probe.backend)[joint]
-    gains = probe.backend.gains()
-    stiffness, damping = to_numpy(gains.stiffness)[:, joint], to_numpy(gains.damping)[:, joint]
-    slowest = np.sqrt(stiffness.min() / inertia)
+def measure(probe: JointProbe, joint: int | NDArray[np.int64], amplitude: float | NDArray[np.float64]) -> StepResponse:
+    """Step one joint's target by ``amplitude`` in every env, with the gains that are live, and record the motion.
+
+    Args:
+        probe: Moves the joints.
+        joint: Which joint; or one for each env.
+        amplitude: Size of the step; or one for each env.
+    """
+    rows = np.arange(probe.backend.num_envs)
+    joints: NDArray[np.int64] = np.broadcast_to(joint, rows.shape)
+    sizes: NDArray[np.float64] = np.broadcast_to(amplitude, rows.shape)
+    inertia = check_backend_shape(probe.backend)[joints]
+    stiffness, damping = (to_numpy(values)[rows, joints] for values in probe.backend.gains())
+    slowest = np.sqrt(stiffness / inertia).min()
     samples = max(8, int(np.ceil(6.0 / slowest / probe.time_step)))
     start = probe.rest()
     targets = start.copy()
-    targets[:, joint] += amplitude
-    path = np.stack([probe.move(targets)[:, joint] for _ in range(samples)])
+    targets[rows, joints] += sizes
+    whole = np.stack([probe.move(targets) for _ in range(samples)])
+    neighbours = np.abs(whole - start).max(axis=0) / np.abs(sizes)[:, None]
+    neighbours[rows, joints] = 0.0
     times = np.arange(1, samples + 1, dtype=np.float64) * probe.time_step
-    expected = [second_order_step(times, k, b, inertia) for k, b in zip(stiffness, damping, strict=True)]
-    return StepResponse(times, (path - start[:, joint]) / amplitude, np.stack(expected, axis=1))
+    shares = (whole[:, rows, joints] - start[rows, joints]) / sizes
+    expected = [second_order_step(times, *numbers) for numbers in zip(stiffness, damping, inertia, strict=True)]
+    return StepResponse(times, shares, np.stack(expected, axis=1), neighbours)
 
 
 def check_backend(
@@ -142,13 +162,14 @@ def check_backend(
             if not np.allclose(to_numpy(have), want, rtol=1e-4):
                 raise ConformanceError(f"{situation}: {name} reads {to_numpy(have).tolist()}, wrote {want.tolist()}.")
         for joint in chosen:
-            error = measure(probe, joint, amplitude).error
+            response = measure(probe, joint, amplitude)
+            error = response.error
             worst = max(worst, float(error.max()))
             if not error.max() <= tolerance:
                 raise ConformanceError(
                     f"{situation}: joint {backend.joint_names[joint]!r} of env {int(error.argmax())} deviates by "
-                    f"{error.max():.3f} of the step from the response of its gains (tolerance {tolerance}). The write "
-                    "does not reach the physics, another PD loop acts too, or the effective inertia is off."
+                    f"{error.max():.3f} of the step from the response of its gains (tolerance {tolerance}). "
+                    + _explain(probe, joint, amplitude, response, tolerance)
                 )
 
     for value in (stiff, soft):
@@ -162,3 +183,57 @@ def check_backend(
     probe.rest()
     compare(mixed, "after a reset")
     return worst
+
+
+_DISTURBANCES = (
+    "Either the write does not reach the physics, another PD loop acts too, or the effective inertia is off; or the "
+    "probe does not leave the joint alone: joint limits, clamps of targets or torques, a free base, or neighbours "
+    "that give way (MujocoProbe and BulletProbe lock them)."
+)
+
+
+def _explain(probe: JointProbe, joint: int, amplitude: float, response: StepResponse, tolerance: float) -> str:
+    """Say which of the usual causes of a wrong response apply, by what the probe knows and by the motion itself."""
+    known = getattr(probe, "causes", None)
+    found = [] if known is None else list(known(joint, amplitude))
+    env = int(response.error.argmax())
+    measured, expected = response.measured[:, env], response.expected[:, env]
+    shares = response.neighbours[env]
+    if shares.max() > max(tolerance, 0.02):
+        name = probe.backend.joint_names[int(shares.argmax())]
+        found.append(f"joint {name!r} gives way by {shares.max():.2f} of the step, so it is not locked")
+    still = np.ptp(measured[-max(2, len(measured) // 10) :]) < 0.01
+    if still and abs(measured[-1] - expected[-1]) > tolerance:
+        found.append(
+            f"it comes to rest at {measured[-1]:.2f} of the step: a joint limit, a clamp of targets or torques, dry "
+            "friction or a weight holds it"
+        )
+    stiffness = to_numpy(probe.backend.gains().stiffness)[env, joint]
+    coarse = probe.time_step * np.sqrt(stiffness / check_backend_shape(probe.backend)[joint])
+    if coarse > 0.05:
+        found.append(
+            f"one step of the probe is {coarse:.2f} of the joint's time constant: where the law is evaluated "
+            f"explicitly that alone makes about {coarse / 3:.2f}, so take lower gains or a wider tolerance"
+        )
+    factor = _inertia_factor(probe, joint, response, env)
+    if factor is not None:
+        found.append(
+            f"it moves as if its inertia were {factor:.2f} times effective_inertia(), or its gains {1 / factor:.2f} "
+            "times what was written: "
+            + ("a base or neighbours that give way" if factor < 1.0 else "added inertia")
+            + ", or another PD loop"
+        )
+    return (f"Found: {'; '.join(found)}. " if found else "") + _DISTURBANCES
+
+
+def _inertia_factor(probe: JointProbe, joint: int, response: StepResponse, env: int) -> float | None:
+    """Return by which factor of the inertia the response is explained; None if by none from 0.05 to 20."""
+    gains = probe.backend.gains()
+    stiffness, damping = (float(to_numpy(values)[env, joint]) for values in gains)
+    inertia, measured = float(check_backend_shape(probe.backend)[joint]), response.measured[:, env]
+    factors = np.geomspace(0.05, 20.0, 241)
+    errors = [
+        np.abs(second_order_step(response.times, stiffness, damping, inertia * factor) - measured).max()
+        for factor in factors
+    ]
+    return float(factors[int(np.argmin(errors))]) if min(errors) < 0.25 * response.error[env] else None

@@ -22,6 +22,7 @@ from .doctor import Doctor, Envs
 from .evaluate import Evaluate
 from .export import Export
 from .feasible import Feasible
+from .gains import GainsCommand
 from .narrowness import NarrownessCommand
 from .play import Play
 from .plot import Plot
@@ -51,6 +52,7 @@ COMMANDS: dict[str, Any] = {
     "deploy": Deploy,
     "trials": Trials,
     "feasible": Feasible,
+    "gains": GainsCommand,
     "select-k0": SelectK0,
     "sysid": Sysid,
     "study": Study,

@@ -24,7 +24,7 @@ from .overrides import parse_settings
 if TYPE_CHECKING:
     from adc_wrappers.viability import Narrowness
 
-__all__ = ["ExplorationOptions", "NarrownessCommand", "measure", "narrowness_table"]
+__all__ = ["ExplorationOptions", "NarrownessCommand", "measure", "narrowness_table", "shown_progress"]
 
 _SAVED_KINDS = ("friction", "mass", "pose", "velocity", "joints")
 
@@ -116,7 +116,7 @@ def measure(
     try:
         chosen = _stiffness(envs.adc_config, stiffness)
         policies = [_load(folder, task) for folder in options.policy]
-        with _shown() as report:
+        with shown_progress("exploring") as report:
             found = estimate_narrowness(envs.task, chosen, settings, policies=policies, seed=seed, progress=report)
         return chosen, found, kernel_epsilon(envs.task, found), envs.task.time_limit
     finally:
@@ -149,9 +149,10 @@ def _load(path: Path, task: str) -> Any:
 
 
 @contextmanager
-def _shown() -> Iterator[Any]:
+def shown_progress(title: str) -> Iterator[Any]:
+    """Show a bar; yields a function that is told what is done and which share of all."""
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        row = bar.add_task("exploring", total=1.0)
+        row = bar.add_task(title, total=1.0)
         yield lambda text, share: bar.update(row, description=text, completed=share)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -57,6 +58,8 @@ class CurriculumController:
         self.backend = backend
         self.curriculum = _as_curriculum(curriculum, backend)
         self.training = training
+        if not training:
+            self._pin_curriculum()
         self.combine = combine
         self._apply_at = apply_at
         self._evaluating = False
@@ -147,7 +150,13 @@ class CurriculumController:
     def pin(self) -> None:
         """Write the target gains and leave training for good."""
         self.training = False
+        self._pin_curriculum()
         self._write(self.curriculum.target_stiffness)
+
+    def _pin_curriculum(self) -> None:
+        """Let the curriculum say what is live, in a copy: it may be that of a training, which goes on."""
+        self.curriculum = copy.copy(self.curriculum)
+        self.curriculum.pinned = True
 
     def refuse_pinned(self) -> None:
         """Raise if the target gains are pinned, so that there is no iteration to close."""
@@ -190,11 +199,12 @@ class CurriculumController:
             yield
             return
         before = self._stiffness.copy()
-        self.training, self._evaluating = False, True
+        self.training, self._evaluating, self.curriculum.pinned = False, True, True
         try:
             self._write(self.curriculum.target_stiffness)
             yield
         finally:
+            self.curriculum.pinned = False
             self._write(before)
             self.training, self._evaluating = True, False
 

@@ -55,6 +55,8 @@ class ActuatorCurriculum:
             )
         self._driver = DRIVERS[self.config.driver] if isinstance(self.config.driver, str) else self.config.driver
         self._rng = np.random.default_rng(self.config.seed)
+        self.pinned = False
+        """Whether the joints stand at the target whatever the progress is, as in evaluation."""
         self.iteration = 0
         self.length_ema = 0.0
         self.success_ema = 0.0
@@ -85,8 +87,8 @@ class ActuatorCurriculum:
 
     @property
     def stiffness(self) -> NDArray[np.float64]:
-        """K per joint at the present progress."""
-        return self.stiffness_at(self.progress)
+        """K per joint at the present progress; the target's while the curriculum is :attr:`pinned`."""
+        return self.target_stiffness.copy() if self.pinned else self.stiffness_at(self.progress)
 
     def stiffness_at(self, progress: float) -> NDArray[np.float64]:
         """Return K per joint at a given progress."""

@@ -98,7 +98,7 @@ class ActuatorCurriculumVectorWrapper(CurriculumMethods, VectorWrapperBase, gym.
         observations, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         self._counter.restart(mask)
         if mask is None or mask.all():
-            self._must_reset = False
+            self._note_reset()
         infos["adc"] = self.adc.report
         return observations, infos
 

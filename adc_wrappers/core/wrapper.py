@@ -113,7 +113,7 @@ class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.Record
             self.adc.begin_episodes(_ONLY_ENV)
         observation, info = self.env.reset(seed=seed, options=options)
         self._counter.restart(self._clock)
-        self._must_reset = False
+        self._note_reset()
         info["adc"] = self.adc.report
         return observation, info
 
@@ -154,7 +154,7 @@ class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
         observation, extras = self.env.reset(seed=seed, options=options)
         if self._counter is not None:
             self._counter.restart()
-        self._must_reset = False
+        self._note_reset()
         self._report(extras)
         return observation, extras
 
@@ -179,7 +179,7 @@ class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
         self._announce_protection()
         totals, values = self._counter.collect_with(checks)
         report = self.adc.end_iteration(totals, values)
-        self._schedule_closing()
+        self._iteration_closed()
         return report
 
     def _protect(self) -> None:

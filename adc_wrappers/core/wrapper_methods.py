@@ -7,8 +7,9 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 from gymnasium.error import ResetNeeded
 
 from .backend_access import find_task
@@ -21,7 +22,7 @@ from .report import CurriculumReport
 
 __all__ = ["CurriculumMethods", "check_iteration_steps", "find_curriculum", "layers"]
 
-_PATIENCE = 100_000
+_PATIENCE = 20_000
 _LOG = logging.getLogger(__name__)
 
 
@@ -50,6 +51,9 @@ class CurriculumMethods:
     _due: float
     _must_reset: bool
     _unannounced: bool
+    _led: bool
+    _closings: ClassVar[int] = 0
+    """Iterations that any curriculum of this process has closed."""
 
     def _init_curriculum(self, controller: CurriculumController, iteration_steps: int | None) -> None:
         self.adc = controller
@@ -57,6 +61,9 @@ class CurriculumMethods:
         self._clock = 0
         self._must_reset = True
         self._unannounced = False
+        self._led = False
+        self._warned = False
+        self._closings_at_start = CurriculumMethods._closings
         self._schedule_closing()
         if not controller.training:
             self._rest_task()
@@ -64,9 +71,14 @@ class CurriculumMethods:
     def _schedule_closing(self) -> None:
         self._due = self._clock + (self._iteration_steps or _PATIENCE) if self.adc.training else math.inf
 
+    def _iteration_closed(self) -> None:
+        self._led = True
+        CurriculumMethods._closings += 1
+        self._schedule_closing()
+
     @property
     def curriculum(self) -> ActuatorCurriculum:
-        """The curriculum itself."""
+        """The curriculum itself; where the target gains are pinned, its ``stiffness`` is the target's."""
         return self.adc.curriculum
 
     def end_iteration(self) -> CurriculumReport:
@@ -77,7 +89,7 @@ class CurriculumMethods:
         """
         self.adc.refuse_pinned()
         report = self.adc.end_iteration(self.adc_collect())
-        self._schedule_closing()
+        self._iteration_closed()
         return report
 
     def refuse_own_iterations(self, other: str) -> None:
@@ -219,7 +231,7 @@ class CurriculumMethods:
     @adc_state.setter
     def adc_state(self, state: Mapping[str, Any]) -> None:
         self.adc.follow(dict(state))
-        self._schedule_closing()
+        self._iteration_closed()
 
     def adc_pin(self) -> None:
         """Write the target gains for good and count nothing: an env for evaluation."""
@@ -237,10 +249,34 @@ class CurriculumMethods:
             self.end_iteration()
             return
         self._due = math.inf
+        self._warn_of_wrong_gains(f"{_PATIENCE} steps")
+
+    def _note_reset(self) -> None:
+        """All envs begin anew. Where others closed iterations since this env was made and this one never did, warn."""
+        self._must_reset = False
+        if self._clock and not self._led and CurriculumMethods._closings > self._closings_at_start:
+            self._warn_of_wrong_gains(f"{self._clock} steps, while another curriculum moves,")
+
+    def close(self, **arguments: Any) -> None:
+        """Close the env; one that was only evaluated, and not at the target gains, says so."""
+        if self._clock and not self._led and self.adc.training and self._counter is not None:
+            episodes = self._counter.collect().episodes
+            if episodes:
+                self._warn_of_wrong_gains(f"{episodes} episodes")
+        super().close(**arguments)  # type: ignore[misc]
+
+    def _warn_of_wrong_gains(self, since: str) -> None:
+        """Warn once that no iteration is ever closed, so that a policy is trained or evaluated beside the target."""
+        target = self.curriculum.target_stiffness
+        if self._warned or not self.adc.training or np.array_equal(self.adc.stiffness[0], target):
+            return
+        self._warned = True
         warnings.warn(
-            f"{_PATIENCE} steps and no iteration was closed: the stiffness has not moved. Pass iteration_steps= "
-            "(policy steps per env and iteration), or call end_iteration() after every policy update.",
-            stacklevel=3,
+            f"{since} and no iteration was closed: the joints are still at K = {self.adc.stiffness.mean():g}, not at "
+            f"the target K_* = {target.mean():g}. To evaluate a policy, use `with env.evaluation():`, or make the "
+            "env for evaluation with training=False (Stable-Baselines3: TargetGainsEvalCallback). To train, pass "
+            "iteration_steps= (policy steps per env and iteration), or call end_iteration() after every policy update.",
+            stacklevel=4,
         )
 
     def _refuse_step(self) -> None:

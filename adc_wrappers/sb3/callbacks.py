@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback
+from stable_baselines3.common.callbacks import (
+    BaseCallback,
+    CallbackList,
+    CheckpointCallback,
+    EvalCallback,
+    EventCallback,
+)
 from stable_baselines3.common.vec_env import VecEnv
 
 from adc_wrappers.core.config import CurriculumConfig
@@ -26,7 +34,11 @@ __all__ = [
 
 
 class CurriculumCallback(BaseCallback):
-    """Closes the curriculum's iteration when a rollout ends and logs it under ``adc/``."""
+    """Closes the curriculum's iteration when a rollout ends and logs it under ``adc/``.
+
+    When training starts it warns of what would go wrong in silence: a model that was loaded without its curriculum,
+    and callbacks of SB3 that evaluate beside the target gains or save a model without the curriculum.
+    """
 
     def __init__(self, verbose: int = 0) -> None:
         super().__init__(verbose)
@@ -36,6 +48,9 @@ class CurriculumCallback(BaseCallback):
         wrapper = find_curriculum(self.training_env)
         wrapper.refuse_own_iterations("this callback")
         self._wrapper = wrapper
+        _warn_of_lost_curriculum(self.model, wrapper)
+        for callback in _callbacks_in(self.locals.get("callback")):
+            _warn_of_unaware(callback)
 
     def _on_step(self) -> bool:
         return True
@@ -49,6 +64,51 @@ class CurriculumCallback(BaseCallback):
         self.logger.record("adc/episodes", totals.episodes)
         if totals.episodes:
             self.logger.record("adc/episode_length_mean", totals.mean_length)
+
+
+def _warn_of_lost_curriculum(model: Any, wrapper: CurriculumMethods) -> None:
+    """Warn if a policy that has been updated before begins at the start stiffness: SB3 saves models without envs."""
+    if getattr(model, "_n_updates", 0) > 0 and wrapper.curriculum.iteration == 0:
+        warnings.warn(
+            f"the model has been trained before, but its curriculum begins anew at K_0 = "
+            f"{wrapper.curriculum.stiffness.mean():g}: model.save() and load() do not hold the curriculum. Write it "
+            "with ActuatorCurriculumVecEnv.save(path) beside the model (or train with CurriculumCheckpointCallback) "
+            "and wrap the env with ActuatorCurriculumVecEnv.load(path, venv) before you load the model.",
+            stacklevel=2,
+        )
+
+
+def _callbacks_in(callback: Any) -> Iterator[BaseCallback]:
+    """Yield a callback and those that it calls."""
+    if isinstance(callback, CallbackList):
+        for part in callback.callbacks:
+            yield from _callbacks_in(part)
+    elif isinstance(callback, BaseCallback):
+        yield callback
+        if isinstance(callback, EventCallback):
+            yield from _callbacks_in(callback.callback)
+
+
+def _warn_of_unaware(callback: BaseCallback) -> None:
+    """Warn of callbacks that do not know the curriculum."""
+    if isinstance(callback, CheckpointCallback) and not isinstance(callback, CurriculumCheckpointCallback):
+        warnings.warn(
+            f"{type(callback).__name__} saves the model without the curriculum, which begins anew at K_0 when it is "
+            "loaded. Use adc_wrappers.sb3.CurriculumCheckpointCallback, with the same arguments.",
+            stacklevel=2,
+        )
+    if isinstance(callback, EvalCallback) and not isinstance(callback, TargetGainsEvalCallback):
+        try:
+            curriculum = find_curriculum(callback.eval_env)
+        except BackendError:
+            return
+        if curriculum.adc.training:
+            warnings.warn(
+                f"{type(callback).__name__} evaluates, and chooses its best model, at K_0 = "
+                f"{curriculum.curriculum.stiffness.mean():g}, because its env has a curriculum that nobody moves. Use "
+                "adc_wrappers.sb3.TargetGainsEvalCallback, or make that env with training=False.",
+                stacklevel=2,
+            )
 
 
 class TargetGainsEvalCallback(EvalCallback):

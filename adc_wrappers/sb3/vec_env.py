@@ -117,7 +117,7 @@ class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
             self.adc.begin_episodes(np.arange(self.num_envs))
         observation = self.venv.reset()
         self._counter.restart()
-        self._must_reset = False
+        self._note_reset()
         return observation
 
     def step_async(self, actions: NDArray[Any]) -> None:

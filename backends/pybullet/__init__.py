@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .backend import BulletRobotBackend
+from .probe import BulletProbe
 
-__all__ = ["BulletRobotBackend"]
+__all__ = ["BulletProbe", "BulletRobotBackend"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -152,6 +154,20 @@ def test_training_false_pins_the_target_for_good():
     env.reset()
     assert {info["adc"]["stiffness"] for info in run(env, 20)} == {40.0}
     assert env.curriculum.iteration == 0
+
+
+def test_a_pinned_curriculum_says_the_target_and_leaves_that_of_a_training_alone():
+    training = ActuatorCurriculumWrapper(ScriptedEnv([5]), FAST)
+    pinned = ActuatorCurriculumWrapper(ScriptedEnv([5]), training.curriculum, training=False)
+    np.testing.assert_allclose(pinned.curriculum.stiffness, 40.0)
+    np.testing.assert_allclose(training.curriculum.stiffness, 60.0)
+    with training.evaluation():
+        np.testing.assert_allclose(training.curriculum.stiffness, 40.0)
+    np.testing.assert_allclose(training.curriculum.stiffness, 60.0)
+    later = ActuatorCurriculumWrapper(ScriptedEnv([5]), training.curriculum)
+    later.adc_pin()
+    np.testing.assert_allclose(later.curriculum.stiffness, 40.0)
+    np.testing.assert_allclose(training.curriculum.stiffness, 60.0)
 
 
 def test_gains_can_wait_for_each_envs_next_reset():
@@ -305,6 +321,27 @@ def test_a_curriculum_that_nobody_closes_says_so(monkeypatch):
     env.reset()
     with pytest.warns(UserWarning, match="end_iteration"):
         run(env, 60)
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_an_env_that_was_only_evaluated_says_so_when_it_is_closed(num_envs):
+    envs = [make_env("cartpole", backend="analytic", num_envs=num_envs, time_limit=3) for _ in range(4)]
+    wrapped = [ActuatorCurriculumWrapper(env) for env in envs[:3]]
+    wrapped.append(ActuatorCurriculumWrapper(envs[3], training=False))
+    evaluated, in_time, closed, _ = wrapped
+    for env in (evaluated, closed, wrapped[3]):
+        env.reset(seed=0)
+        run(env, 4)
+    with in_time.evaluation():
+        in_time.reset(seed=0)
+        run(in_time, 4)
+    closed.end_iteration()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for env in wrapped[1:]:
+            env.close()
+    with pytest.warns(UserWarning, match=r"episodes? and no iteration.*K = 36, not at the target K_\* = 6\.25"):
+        evaluated.close()
 
 
 # --- refusals: each before any gain is written -----------------------------------------------------------------------

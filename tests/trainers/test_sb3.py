@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import warnings
 
 import gymnasium as gym
 import numpy as np
@@ -14,6 +15,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from helpers import FakeBackend, ScriptedEnv
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import CheckpointCallback, EvalCallback, EveryNTimesteps
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor, VecNormalize
 
 from adc_wrappers import (
@@ -366,3 +368,61 @@ def test_a_state_of_other_workers_is_refused_and_envs_without_a_task_have_none()
             venv.inner_task.load_state_dict(state)
     foreign = ActuatorCurriculumVecEnv(DummyVecEnv([lambda: ActuatorPort(ScriptedEnv([3]), FakeBackend())]))
     assert foreign.inner_task is None
+
+
+# --- what would go wrong in silence ----------------------------------------------------------------------------------
+
+
+def quiet_learning(callback, model, steps=64):
+    """Train without a single warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="Training and eval env are not of the same type")
+        model.learn(steps, callback=callback)
+
+
+def test_a_model_that_lost_its_curriculum_says_so(tmp_path):
+    venv = ActuatorCurriculumVecEnv(DummyVecEnv([cart] * 2), FAST)
+    model = small_ppo(venv)
+    quiet_learning(CurriculumCallback(), model)
+    model.save(tmp_path / "model.zip")
+    venv.save(tmp_path / "curriculum.json")
+    anew = ActuatorCurriculumVecEnv(DummyVecEnv([cart] * 2), FAST)
+    with pytest.warns(UserWarning, match=r"begins anew at K_0 = 36.*ActuatorCurriculumVecEnv\.load"):
+        PPO.load(tmp_path / "model.zip", anew, device="cpu").learn(64, callback=CurriculumCallback())
+    kept = ActuatorCurriculumVecEnv.load(tmp_path / "curriculum.json", DummyVecEnv([cart] * 2))
+    quiet_learning(CurriculumCallback(), PPO.load(tmp_path / "model.zip", kept, device="cpu"))
+
+
+def test_callbacks_that_do_not_know_the_curriculum_are_named(tmp_path):
+    venv = ActuatorCurriculumVecEnv(DummyVecEnv([cart] * 2), FAST)
+    wrong = VecMonitor(ActuatorCurriculumVecEnv(DummyVecEnv([cart]), FAST))
+    callbacks = [EvalCallback(wrong), EveryNTimesteps(10**9, CheckpointCallback(10**9, str(tmp_path)))]
+    with pytest.warns(UserWarning) as found:
+        small_ppo(venv).learn(64, callback=[CurriculumCallback(), *callbacks])
+    texts = " ".join(str(warning.message) for warning in found)
+    assert "at K_0 = 36" in texts and "TargetGainsEvalCallback" in texts
+    assert "CurriculumCheckpointCallback" in texts
+    right = [
+        TargetGainsEvalCallback(VecMonitor(DummyVecEnv([cart]))),
+        EvalCallback(VecMonitor(ActuatorCurriculumVecEnv(DummyVecEnv([cart]), FAST, training=False))),
+        CurriculumCheckpointCallback(10**9, str(tmp_path)),
+    ]
+    fresh = VecMonitor(ActuatorCurriculumVecEnv(DummyVecEnv([cart] * 2), FAST))
+    quiet_learning([CurriculumCallback(), *right], small_ppo(fresh))
+
+
+def test_an_env_that_is_evaluated_beside_a_training_warns():
+    """As with SB3's EvalCallback under any trainer: it resets the env before every evaluation."""
+    trained = ActuatorCurriculumVecEnv(DummyVecEnv([cart]), FAST)
+    other = ActuatorCurriculumVecEnv(DummyVecEnv([cart]), FAST)
+    trained.reset()
+    other.reset()
+    other.step(np.zeros((1, 1)))
+    trained.end_iteration()
+    with pytest.warns(UserWarning, match=r"still at K = 36, not at the target K_\* = 6\.25"):
+        other.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other.reset()  # once is enough
+        trained.reset()

@@ -1,0 +1,18 @@
+"""Which gains? Step and sine responses of every joint, what the weight does to it, and a suggestion with reasons."""
+
+from __future__ import annotations
+
+from .bench import Bench, open_bench
+from .responses import JointResponse, measure_responses
+from .suggestion import GainSuggestion, suggest_gains
+from .weight import JointWeight
+
+__all__ = [
+    "Bench",
+    "GainSuggestion",
+    "JointResponse",
+    "JointWeight",
+    "measure_responses",
+    "open_bench",
+    "suggest_gains",
+]
