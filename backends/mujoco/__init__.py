@@ -4,6 +4,5 @@ from __future__ import annotations
 
 from .backend import MujocoRobotBackend
 from .layout import RobotLayout
-from .stepping import MAX_COMMAND_DELAY
 
-__all__ = ["MAX_COMMAND_DELAY", "MujocoRobotBackend", "RobotLayout"]
+__all__ = ["MujocoRobotBackend", "RobotLayout"]

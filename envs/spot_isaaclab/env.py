@@ -9,6 +9,7 @@ import gymnasium as gym
 import torch
 from isaaclab.envs import DirectRLEnv
 
+from adc_wrappers.backends.array_kinds import fill_rows
 from adc_wrappers.backends.base import RobotStart, RobotState
 from adc_wrappers.backends.isaaclab import IsaacLabBackend
 from adc_wrappers.backends.isaaclab.spot_state import SpotReader
@@ -17,7 +18,7 @@ from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.envs.spot.body import rotate
 from adc_wrappers.envs.spot.settings import SpotSettings
-from adc_wrappers.envs.spot.stand import StandLogic, fill_rows
+from adc_wrappers.envs.spot.stand import StandLogic
 from adc_wrappers.envs.spot.terms import HANDSTAND, Stance, observation
 
 from .cfg import SpotHandstandEnvCfg
