@@ -16,6 +16,7 @@ from adc_wrappers.core.files import DiskFullError, is_disk_full
 from adc_wrappers.runs import CheckpointError, RunFolderError
 
 from .advise import Advise
+from .audit import Audit
 from .deploy import Deploy
 from .doctor import Doctor, Envs
 from .evaluate import Evaluate
@@ -42,6 +43,7 @@ COMMANDS: dict[str, Any] = {
     "view": View,
     "plot": Plot,
     "export": Export,
+    "audit": Audit,
     "deploy": Deploy,
     "trials": Trials,
     "feasible": Feasible,
