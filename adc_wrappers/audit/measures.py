@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.guard import PHASES, GuardLimits
+from adc_wrappers.backends.guard import GuardLimits
 from adc_wrappers.backends.guard.limits import ByKind
+from adc_wrappers.backends.guard.phases import PHASES
 from adc_wrappers.backends.limiter import JointTable
 from adc_wrappers.backends.spot_model import SPOT
 

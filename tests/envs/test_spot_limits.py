@@ -226,7 +226,7 @@ def test_torch_measures_as_numpy_does():
 
 
 def test_noise_and_latency_grow_in_training_and_are_whole_in_evaluation():
-    task, robots = begun(200, preset="robot", randomize=["noise", "latency"])
+    task, _ = begun(200, preset="robot", randomize=["noise", "latency"])
     task.advance(np.zeros((200, 12), np.float32))
     np.testing.assert_array_equal(task.observe()[:, 9:21], 0.0)
     assert not task.describe()["state_latency"].any() and not task.describe()["command_latency"].any()
