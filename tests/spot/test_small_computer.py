@@ -17,8 +17,8 @@ from spot_robot_helpers import POLICY
 from adc_wrappers.spot_sim import PracticeRobot
 
 BLOCKED = (
-    "torch", "mujoco", "pybullet", "matplotlib", "scipy", "numba", "stable_baselines3", "rsl_rl", "gymnasium.envs.mujoco",
-    "ray", "cma", "imageio", "pygame", "cryptography.x509",
+    "torch", "mujoco", "pybullet", "matplotlib", "scipy", "numba", "stable_baselines3", "rsl_rl", "ray", "cma",
+    "imageio", "pygame",
 )  # fmt: skip
 
 ALONE = """
