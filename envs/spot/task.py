@@ -330,7 +330,7 @@ def _make_task(
 ) -> SpotStandTask:
     arguments: dict[str, Any] = {"physics_step": settings.physics_step, "decimation": settings.decimation}
     if name == "spot":
-        _check_for_robot(settings)
+        _check_for_robot(settings, robot)
         arguments.update(wanted=stance.gravity, **robot)
     else:
         arguments.update(model=settings.model, robot=body.robot)
@@ -342,8 +342,13 @@ def _make_task(
         raise
 
 
-def _check_for_robot(settings: SpotSettings) -> None:
+def _check_for_robot(settings: SpotSettings, robot: dict[str, Any]) -> None:
     """Refuse what a robot cannot do."""
+    if settings.command_limits() is not None and robot.get("soft_start_steps"):
+        raise BackendError(
+            "a command limiter is its own soft start, and targets that are blended are not the limited ones: expected "
+            f"soft_start_steps=0, got {robot['soft_start_steps']}."
+        )
     if settings.randomized():
         raise BackendError(
             f"a robot cannot be randomized, got randomize={settings.randomize!r}: make the env with randomize=False."

@@ -65,6 +65,12 @@ def test_a_robot_goes_on_from_the_targets_that_it_holds():
     assert (robots.targets[0] - (POSE - 0.2)).max() == pytest.approx(0.34)
 
 
+def test_targets_are_not_blended_behind_a_limiter():
+    settings = {"preset": "robot", "hostname": "10.9.8.7", "stiffness": 60.0, "damping": 2.0, "soft_start_steps": 5}
+    with pytest.raises(BackendError, match="its own soft start"):
+        make_env("spot-handstand", backend="spot", **settings)
+
+
 @pytest.mark.parametrize("task", ["spot-handstand", "spot-planar-handstand"])
 def test_both_engines_limit_alike(task):
     """From the same start and under the same targets, as far as the engines move alike: the first two steps."""
