@@ -33,7 +33,7 @@ def _exceedance(axes: Any, findings: Findings, part: str, limits: Any, label: st
         axes.plot(values[kept], 1.0 - kept / len(values), color=colour, label=_NAMES[kind])
         bound = limits if isinstance(limits, float) else getattr(limits, kind)
         axes.axvline(bound, color=colour, linestyle="--", linewidth=1)
-    axes.set(xlabel=label, ylabel="share of steps beyond", yscale="log", ylim=(1e-5, 1.2))
+    axes.set(xlabel=label, ylabel="share of joint steps beyond", yscale="log", ylim=(1e-5, 1.2))
 
 
 def draw_audit(findings: Findings, limits: AuditLimits, path: Path) -> Path:
@@ -46,8 +46,8 @@ def draw_audit(findings: Findings, limits: AuditLimits, path: Path) -> Path:
     speeds = guard.envelopes["stance"].joint_speed
     _exceedance(places[0, 2], findings, "speeds", speeds, "joint speed, rad/s (limits: in the stance)")
     places[0, 0].legend(fontsize=8)
-    _draw_spectrum(places[1, 0], {audit.policy: (findings, _FIRST)}, "targets", "rad²/Hz")
-    _draw_spectrum(places[1, 1], {audit.policy: (findings, _FIRST)}, "torques", "(N·m)²/Hz")
+    _draw_spectrum(places[1, 0], [(findings, _FIRST)], "targets", "rad²/Hz")
+    _draw_spectrum(places[1, 1], [(findings, _FIRST)], "torques", "(N·m)²/Hz")
     for which, colour in (("state_latency", _FIRST), ("command_latency", _SECOND)):
         rows = audit.latency.get(which, [])
         label = which.replace("_latency", "s late")
@@ -63,8 +63,9 @@ def draw_audit(findings: Findings, limits: AuditLimits, path: Path) -> Path:
     return _save(plt, figure, path)
 
 
-def _draw_spectrum(axes: Any, policies: dict[str, tuple[Findings, str]], part: str, unit: str) -> None:
-    for name, (findings, colour) in policies.items():
+def _draw_spectrum(axes: Any, policies: list[tuple[Findings, str]], part: str, unit: str) -> None:
+    for findings, colour in policies:
+        name = findings.audit.policy
         frequency, density = findings.spectra["frequency"], findings.spectra[part]
         if np.isfinite(density).any():
             axes.plot(frequency[1:], density[1:], color=colour, label=name)
@@ -78,7 +79,7 @@ def draw_comparison(one: Findings, other: Findings, path: Path) -> Path:
     """Draw the spectra of targets and of torques of two policies, one picture."""
     plt = pyplot("the picture of a comparison")
     figure, places = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    policies = {one.audit.policy: (one, _FIRST), other.audit.policy: (other, _SECOND)}
+    policies = [(one, _FIRST), (other, _SECOND)]
     _draw_spectrum(places[0], policies, "targets", "rad²/Hz")
     _draw_spectrum(places[1], policies, "torques", "(N·m)²/Hz")
     figure.suptitle("mean power density over joints: what is asked of them, and what they give")
