@@ -66,7 +66,7 @@ class CommandDelay:
     def load(self, state: EnvState) -> None:
         """Restore them; of a run that was saved when delays were shorter, with fewer targets under way."""
         history: Any = state.get("history")
-        shape = getattr(history, "shape", ())
+        shape: tuple[int, ...] = getattr(history, "shape", ())
         kept = min(shape[1], MAX_COMMAND_DELAY) if len(shape) == 3 else MAX_COMMAND_DELAY
         put_array(self._history[:, MAX_COMMAND_DELAY - kept :], state, "history")
         delays = self.delays.copy()
