@@ -96,7 +96,8 @@ def spectrum(records: EpisodeRecords, part: str) -> tuple[_Array, _Array]:
     nothing if no episode is that long.
     """
     values, window = records.parts[part].astype(np.float64), np.hanning(_WINDOW)
-    total, count = np.zeros(_WINDOW // 2 + 1), 0
+    total: _Array = np.zeros(_WINDOW // 2 + 1)
+    count = 0
     for episode in range(values.shape[1]):
         length = int(records.alive[:, episode].sum())
         for begin in range(0, length - _WINDOW + 1, _WINDOW // 2):
@@ -104,11 +105,9 @@ def spectrum(records: EpisodeRecords, part: str) -> tuple[_Array, _Array]:
             found = np.fft.rfft((piece - piece.mean(axis=0)) * window[:, None], axis=0)
             total += (np.abs(found) ** 2).mean(axis=1)
             count += 1
-    frequencies = np.fft.rfftfreq(_WINDOW, records.policy_step)
-    if not count:
-        return frequencies, np.full(len(frequencies), np.nan)
-    density = total / count * 2.0 * records.policy_step / (window**2).sum()
-    return frequencies, density
+    frequencies: _Array = np.fft.rfftfreq(_WINDOW, records.policy_step).astype(np.float64)
+    scale = 2.0 * records.policy_step / float((window**2).sum())
+    return frequencies, total * (scale / count if count else np.nan)
 
 
 def latency_curve(
