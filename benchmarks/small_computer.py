@@ -103,9 +103,9 @@ def main() -> None:
         (HERE / "small_computer.md").write_text(
             "# What a deployment needs of a computer\n\n"
             f"Command: `python benchmarks/small_computer.py --write`, {time.time() - begin:.0f} s, commit "
-            f"{source_commit()}, {STEPS} answers\neach, seed 0. One core of a {platform.machine()}, load average "
-            f"{load:.1f}; {packages},\nPython {platform.python_version()}. CPU times; the policy is asked 50 times a "
-            f"second, so 20,000 µs are there.\n\n{text}\n"
+            f"{source_commit()}.\n{STEPS} answers each, seed 0. One core of a {platform.machine()}, load average "
+            f"{load:.1f}.\n{packages}, Python {platform.python_version()}.\n"
+            f"CPU times; the policy is asked 50 times a second, so 20,000 µs are there.\n\n{text}\n"
         )
 
 

@@ -72,6 +72,15 @@ _SHARED = {
     "fall": -500.0,
 }
 
+_CPU = {
+    **_SHARED,
+    "orientation": -5.0,
+    "lifted_feet_contact": -5.0,
+    "angular_velocity": -0.02,
+    "stance": 2.0,
+    "fall": -1250.0,
+}
+
 PRESETS: dict[str, SpotPreset] = {
     "paper": SpotPreset(
         weights=_SHARED,
@@ -97,14 +106,7 @@ PRESETS: dict[str, SpotPreset] = {
         more_kinds=("delay",),
     ),
     "cpu": SpotPreset(
-        weights={
-            **_SHARED,
-            "orientation": -5.0,
-            "lifted_feet_contact": -5.0,
-            "angular_velocity": -0.02,
-            "stance": 2.0,
-            "fall": -1250.0,
-        },
+        weights=_CPU,
         late_fall=-500.0,
         action_scale=1.2,
         action_limit=1.0,
@@ -114,12 +116,7 @@ PRESETS: dict[str, SpotPreset] = {
     ),
     "robot": SpotPreset(
         weights={
-            **_SHARED,
-            "orientation": -5.0,
-            "lifted_feet_contact": -5.0,
-            "angular_velocity": -0.02,
-            "stance": 2.0,
-            "fall": -1250.0,
+            **_CPU,
             "action_rate": -0.5,
             "torque_excess": -1.0,
             "joint_speed_excess": -0.2,
