@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from adc_wrappers.core.env_states import EnvState
 from adc_wrappers.core.errors import BackendError
 
 __all__ = [
+    "MAX_COMMAND_DELAY",
     "RobotBackend",
     "RobotParameters",
     "RobotStart",
@@ -22,6 +23,10 @@ __all__ = [
     "check_push_in_plane",
     "check_start_in_plane",
 ]
+
+
+MAX_COMMAND_DELAY: Final = 20
+"""Longest delay of position targets, physics steps."""
 
 
 class RobotState(NamedTuple):
@@ -94,6 +99,13 @@ class RobotParameters:
     command_delay: NDArray[np.int64] | None = None
     """Physics steps by which position targets reach the PD law late, ``(n,)``."""
 
+    stiffness_factor: NDArray[np.float64] | None = None
+    """What a joint makes of its stiffness: it acts as K times this, while :meth:`RobotBackend.gains` says K, ``(n,)``.
+    It stays when gains are set, as Isaac Lab's ``randomize_gain_factors`` do."""
+
+    damping_factor: NDArray[np.float64] | None = None
+    """The same for the damping, ``(n,)``."""
+
     joint_armature: NDArray[np.float64] | None = None
     """Rotor inertia seen at the joints, kg·m², ``(n, joints)``."""
 
@@ -139,7 +151,7 @@ class RobotBackend(ABC):
 
     @abstractmethod
     def gains(self) -> Gains:
-        """Return the live gains of every env, read from where the physics takes them."""
+        """Return the live gains of every env, read from where the physics takes them, without its robots' factors."""
 
     @abstractmethod
     def set_gains(
@@ -161,6 +173,13 @@ class RobotBackend(ABC):
     @abstractmethod
     def state(self) -> RobotState:
         """Return the present state."""
+
+    def held_targets(self) -> NDArray[np.float64] | None:
+        """Return the position targets that robots hold after a reset, ``(num_envs, joints)``.
+
+        None: the joint positions that they were put into. A command limiter goes on from them.
+        """
+        return None
 
     @abstractmethod
     def push(self, velocity_change: NDArray[np.float64], env_ids: NDArray[np.int64]) -> None:

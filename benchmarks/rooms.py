@@ -27,7 +27,7 @@ _FOLDERS = ("adc_wrappers", "backends", "envs")
 
 LEVELS = (
     ("cli",),
-    ("study", "deploy", "viewing", "rllib", "testing", "export"),
+    ("study", "deploy", "audit", "viewing", "rllib", "testing", "export"),
     ("sb3", "rsl_rl", "sysid", "viability", "spot_sim", "feasibility"),
     ("training", "policy", "runs", "trajectories"),
     ("envs",),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adc_wrappers.backends.limiter import CommandLimits
 from adc_wrappers.core.errors import CurriculumError
 
 __all__ = ["Deployment", "ObservationPart"]
@@ -38,6 +39,7 @@ class Deployment:
 
     Joint targets are ``q_0 + α clip(a, −limit, limit)``, held for one policy step under the law
     ``τ = K (q_d − q) − B q̇``, which is evaluated every physics step. There is one action per joint, in joint order.
+    With a command limiter, what it makes of them takes their place.
     """
 
     joint_names: tuple[str, ...]
@@ -60,6 +62,9 @@ class Deployment:
 
     observation: tuple[ObservationPart, ...]
     """What the policy sees, in order, unscaled."""
+
+    limiter: CommandLimits | None = None
+    """What stands between the targets and the PD law, in training and wherever the policy runs; None: nothing does."""
 
     def __post_init__(self) -> None:
         joints = len(self.joint_names)

@@ -1,4 +1,4 @@
-"""The fit of an env and a policy that was made for one: joints, pose, α, rates, observation and live gains."""
+"""The fit of an env and a policy that was made for one: joints, pose, α, rates, observation, limiter, live gains."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorActionWrapper, VectorObservationWrapper
 
+from adc_wrappers.backends.limiter import CommandLimits
 from adc_wrappers.core import ActionScaleCoupling
 from adc_wrappers.core.actuators import to_numpy
 from adc_wrappers.core.errors import BackendError, CurriculumError
@@ -22,6 +23,9 @@ from .deployment import Deployment, ObservationPart, check_per_joint
 __all__ = ["MadeFor", "PolicyEnvError", "check_env", "env_differences", "find_task_of", "translates"]
 
 _NUMBERS = ("nominal_pose", "action_scale", "action_limit", "policy_step")
+_NEVER_ASKED = ("joint_names", "observation", "limiter")
+"""Differences that no wish makes acceptable."""
+
 _SAME = 1e-6
 _SAME_GAINS = 1e-3
 """Relative difference of gains that counts as none: backends store them in single precision, and compute inertias."""
@@ -79,6 +83,8 @@ class MadeFor:
             parts["observation"] = tuple(ObservationPart(**part) for part in parts["observation"])
             for name in ("joint_names", "nominal_pose", "action_scale"):
                 parts[name] = tuple(parts[name])
+            if parts.get("limiter") is not None:
+                parts["limiter"] = CommandLimits.from_dict(parts["limiter"])
             gains = {name: tuple(values[name]) for name in ("stiffness", "damping")}
             return cls(deployment=Deployment(**parts), **gains)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -97,14 +103,14 @@ def check_env(policy: PolicyWithOrigin, env: Any, *, gains: bool = True, asked: 
     """Refuse an env that a policy was not made for.
 
     Compared are the order of joints, the nominal pose, α, the clip of actions, the policy rate, the layout of the
-    observation, and the gains that are live in the backend now.
+    observation, the command limiter, and the gains that are live in the backend now.
 
     Args:
         policy: A policy file (:func:`adc_wrappers.policy.load`) or the policy of a run.
         env: An env of this library, single or vectorized, wrapped or bare.
         gains: Compare gains; False on a robot, which is commanded others than the simulator.
         asked: What the user chose to have otherwise (``action_scale``, ``stiffness`` …): it is said in a warning, and
-            not refused. Joints and observation are always refused.
+            not refused. Joints, observation and command limiter are always refused.
 
     Returns:
         What differs and was said.
@@ -113,7 +119,7 @@ def check_env(policy: PolicyWithOrigin, env: Any, *, gains: bool = True, asked: 
         PolicyEnvError: The env differs; lists everything that does.
     """
     found = env_differences(policy, env, gains=gains)
-    said = [text for name, text in found.items() if name in asked and name not in ("joint_names", "observation")]
+    said = [text for name, text in found.items() if name in asked and name not in _NEVER_ASKED]
     refused = [text for text in found.values() if text not in said]
     if refused:
         raise PolicyEnvError(
@@ -149,6 +155,8 @@ def env_differences(policy: PolicyWithOrigin, env: Any, *, gains: bool = True) -
         before, now = getattr(wanted.deployment, name), getattr(found, name)
         if not _close(before, now, _SAME):
             texts[name] = _difference(name, before, now)
+    if found.limiter != wanted.deployment.limiter:
+        texts["limiter"] = _difference("command limiter", *(_limits(d) for d in (wanted.deployment, found)))
     if gains and "joint_names" not in texts:
         texts.update(_gain_differences(wanted, env))
     return texts
@@ -178,7 +186,16 @@ def _difference(name: str, before: Any, now: Any) -> str:
     return f"{name}: the policy was made for {_short(before)}, the env has {_short(now)}"
 
 
+def _limits(deployment: Deployment) -> str:
+    if deployment.limiter is None:
+        return "none"
+    values = deployment.limiter.to_dict()
+    return ", ".join(f"{name} {_short(tuple(v) if isinstance(v, list) else v)}" for name, v in values.items())
+
+
 def _short(values: Any) -> str:
+    if isinstance(values, str):
+        return values
     if not isinstance(values, tuple):
         return f"{values:g}"
     shown = [value if isinstance(value, str) else f"{value:.6g}" for value in values]

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.guard import ROBOT_LIMITS, Breach, Guard, GuardLimits, Moment
 
 from .spot.task import SpotStandTask
@@ -48,7 +49,8 @@ class GuardWrapper(gym.Wrapper[Any, Any, Any, Any]):
         self._seen, info = self.env.reset(seed=seed, options=options)
         self._guard.phases.hand_to_policy()
         self._guard.forget()
-        self._previous = self._task.backend.nominal_pose
+        limiter = self._task.limiter
+        self._previous = self._task.backend.nominal_pose if limiter is None else limiter.targets[0].copy()
         return self._seen, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -59,11 +61,15 @@ class GuardWrapper(gym.Wrapper[Any, Any, Any, Any]):
         if breach is not None:
             return self._seen, 0.0, True, False, {"guard": _told(breach), "is_success": False, "holds": False}
         self._seen, reward, terminated, truncated, info = self.env.step(action)
-        breach = self._guard.after(self._task.backend.state())
+        breach = self._guard.after(self._measured())
         if breach is not None:
             info = {**info, "guard": _told(breach), "is_success": False}
             terminated, truncated = True, False
         return self._seen, reward, terminated, truncated, info
+
+    def _measured(self) -> RobotState:
+        """Return the state as the robot's sensors have it, which is what its guard is shown."""
+        return self._task.sensing.seen(self._task.backend.state())
 
     def _moment(self, action: Any) -> Moment:
         task, backend = self._task, self._task.backend
@@ -71,7 +77,7 @@ class GuardWrapper(gym.Wrapper[Any, Any, Any, Any]):
         targets = task.targets(clipped[np.newaxis])[0]
         previous, self._previous = self._previous, targets
         gains = backend.gains()
-        return Moment(backend.state(), targets, previous, gains.stiffness[0], gains.damping[0], np.zeros(len(targets)))
+        return Moment(self._measured(), targets, previous, gains.stiffness[0], gains.damping[0], np.zeros(len(targets)))
 
 
 def _told(breach: Breach) -> dict[str, Any]:

@@ -15,6 +15,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from .audit import require_audit
+
 __all__ = ["Deploy"]
 
 WORD = "DRIVE"
@@ -86,6 +88,9 @@ class Deploy:
     out: Path = Path("trials")
     """Folder for recordings; each trial makes one inside."""
 
+    despite_audit: str | None = None
+    """Words in which you say that a policy that fails its audit is deployed on a real robot; the refusal has them."""
+
     yes: bool = False
     """Do not ask; refused unless the robot is a practice robot on this computer."""
 
@@ -96,6 +101,9 @@ class Deploy:
         self._check()
         console = Console(highlight=False, soft_wrap=True)
         policy = load(self.policy)
+        if self.hostname is not None and not self.shadow and not self._on_practice():
+            self._gains(policy)  # what nobody has said is asked for before anything takes long
+            require_audit(self.policy, console, self.despite_audit)
         codes = []
         for number in range(self.trials):
             with self._target(policy) as (target, robot):

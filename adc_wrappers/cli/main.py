@@ -16,6 +16,7 @@ from adc_wrappers.core.files import DiskFullError, is_disk_full
 from adc_wrappers.runs import CheckpointError, RunFolderError
 
 from .advise import Advise
+from .audit import Audit
 from .demo import Demo
 from .deploy import Deploy
 from .doctor import Doctor, Envs
@@ -47,6 +48,7 @@ COMMANDS: dict[str, Any] = {
     "view": View,
     "plot": Plot,
     "export": Export,
+    "audit": Audit,
     "push": Push,
     "pull": Pull,
     "deploy": Deploy,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from adc_wrappers.backends.limiter import CommandLimits
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.core.reading import parse_json
 from adc_wrappers.envs.deployment import Deployment, ObservationPart, check_per_joint
@@ -121,6 +122,10 @@ class PolicyMetadata(Deployment):
     def to_json(self) -> str:
         """Return the document that is stored in the file."""
         values = {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
+        if self.limiter is None:
+            del values["limiter"]  # as files of versions without one are
+        else:
+            values["limiter"] = self.limiter.to_dict()
         return json.dumps(values, indent=1, allow_nan=False)
 
     def entries(self) -> dict[str, str]:
@@ -163,6 +168,7 @@ class PolicyMetadata(Deployment):
         if not isinstance(values, dict):
             raise PolicyFileError(f"the policy's metadata: expected a JSON object, got {type(values).__name__}.")
         _check_format(values)
+        values.setdefault("limiter", None)
         _check_keys("", values, {"format", "version", *_names(cls)})
         try:
             return cls(**{name: _value(name, values[name]) for name in _names(cls)})
@@ -210,10 +216,17 @@ def _value(name: str, value: Any) -> Any:
         return _number(name, value)
     if name == "observation":
         return tuple(_part(f"{name}[{i}].", item) for i, item in enumerate(_list(name, value)))
+    if name == "limiter":
+        return None if value is None else _limiter(_dict(name, value))
     if name == "training":
         _check_keys("training.", _dict(name, value), set(_names(TrainingRecord)))
         return TrainingRecord(**value)
     return _dict(name, value) if name == "curriculum" else _text(name, value)
+
+
+def _limiter(value: dict[str, Any]) -> CommandLimits:
+    _check_keys("limiter.", value, set(_names(CommandLimits)))
+    return CommandLimits.from_dict(value)
 
 
 def _part(where: str, value: Any) -> ObservationPart:

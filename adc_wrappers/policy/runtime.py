@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from adc_wrappers.backends.limiter import CommandLimiter
+from adc_wrappers.backends.spot_model import PLANAR_SPOT, SPOT
 from adc_wrappers.core.errors import CurriculumError, MissingExtraError
 from adc_wrappers.envs.fit import MadeFor
 
@@ -138,8 +140,64 @@ class Policy:
             raise PolicyOutputError("the policy's answer is not all finite numbers; it must not be sent to a robot.")
         return actions[0] if values.ndim == 1 else actions
 
+    def limiter(self, held: ArrayLike) -> CommandLimiter:
+        """Return the command limiter that the policy was trained behind, for robots that hold these targets.
+
+        Args:
+            held: ``(n, joints)``, rad: the targets before the policy's first.
+
+        Raises:
+            PolicyFileError: The file names none, or joints that no table of this library has.
+        """
+        limits = self.metadata.limiter
+        if limits is None:
+            raise PolicyFileError("this policy was trained without a command limiter: its targets act as they are.")
+        robot = next((spec for spec in (SPOT, PLANAR_SPOT) if spec.joint_names == self.joint_names), None)
+        if robot is None:
+            raise PolicyFileError(f"no table of joints is known for {', '.join(self.joint_names)}.")
+        return CommandLimiter(limits, robot, self.metadata.policy_step, np.array(held, dtype=np.float64, ndmin=2))
+
     def targets(self, action: ArrayLike) -> NDArray[np.float64]:
-        """Return joint targets ``q_0 + α clip(a)`` for an action or a batch of them."""
+        """Return joint targets ``q_0 + α clip(a)`` for an action or a batch of them.
+
+        Raises:
+            PolicyFileError: The policy was trained behind a command limiter; see :meth:`limited_targets`.
+        """
+        if self.metadata.limiter is not None:
+            raise PolicyFileError(
+                "this policy was trained behind a command limiter, and its targets must not reach joints without it: "
+                "make the limiter with policy.limiter(held) and use policy.limited_targets()."
+            )
+        return self._asked(action)
+
+    def limited_targets(
+        self, action: ArrayLike, limiter: CommandLimiter, positions: Any, velocities: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what the limiter lets through of the targets of a batch of actions, and remember it there.
+
+        Args:
+            action: ``(n, joints)``.
+            limiter: What :meth:`limiter` made.
+            positions: Measured joint positions, rad.
+            velocities: Measured joint velocities, rad/s.
+
+        Returns:
+            The targets, and what the next observation has as the last action.
+
+        Raises:
+            PolicyFileError: It is another limiter than the policy was trained behind.
+        """
+        if limiter.limits != self.metadata.limiter:
+            raise PolicyFileError(
+                f"the policy was trained behind the command limiter {self.metadata.limiter}, and this is "
+                f"{limiter.limits}: make it with policy.limiter(held)."
+            )
+        gains = (np.array(self.metadata.simulated_stiffness), np.array(self.metadata.simulated_damping))
+        targets = limiter(self._asked(action), positions, velocities, *gains)
+        limiter.accept(targets)
+        return targets, (targets - self._nominal) / self._scale
+
+    def _asked(self, action: ArrayLike) -> NDArray[np.float64]:
         values = np.asarray(action, dtype=np.float64)
         joints = len(self.joint_names)
         if values.shape[-1:] != (joints,) or not np.isfinite(values).all():

@@ -120,6 +120,30 @@ PLANAR_HANDSTAND = Recipe(
 )
 """The handstand in the plane of symmetry, see ``docs/recipes/planar_handstand.md``: some minutes of one core."""
 
+_ROBOT_CURRICULUM = {
+    "driver": "task_progress",
+    "task_progress_min": 0.0,
+    "task_progress_max": 0.5,
+    "monotone": True,
+    "hold_share": 0.4,
+}
+
+HANDSTAND_ROBOT = dataclasses.replace(
+    HANDSTAND_CPU,
+    ppo=dataclasses.replace(HANDSTAND_CPU.ppo, total_steps=40_000_000),
+    settings={"preset": "robot"},
+    curriculum=_ROBOT_CURRICULUM,
+)
+"""A handstand that may run on a robot, see ``docs/recipes/handstand_robot.md``: behind the command limiter."""
+
+PLANAR_ROBOT = dataclasses.replace(
+    PLANAR_HANDSTAND,
+    ppo=dataclasses.replace(PLANAR_HANDSTAND.ppo, total_steps=5_000_000),
+    settings={**PLANAR_HANDSTAND.settings, "preset": "robot"},
+    curriculum=_ROBOT_CURRICULUM,
+)
+"""The same in the plane of symmetry, for quick trials."""
+
 CARTPOLE_NARROW = Recipe(
     trainer="sb3",
     workers="batch",
@@ -155,8 +179,13 @@ _REACHABLE = 0.9
 _SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
 
 RECIPES: dict[str, dict[str, Recipe]] = {
-    "spot-handstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS, "authors": HANDSTAND_AUTHORS},
-    "spot-planar-handstand": {"default": PLANAR_HANDSTAND},
+    "spot-handstand": {
+        "default": HANDSTAND_CPU,
+        "success": HANDSTAND_SUCCESS,
+        "authors": HANDSTAND_AUTHORS,
+        "robot": HANDSTAND_ROBOT,
+    },
+    "spot-planar-handstand": {"default": PLANAR_HANDSTAND, "robot": PLANAR_ROBOT},
     "spot-hindstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS, "authors": HANDSTAND_AUTHORS},
     "cartpole": {
         "default": Recipe(

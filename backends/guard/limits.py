@@ -15,7 +15,7 @@ from adc_wrappers.core.errors import BackendError, did_you_mean
 
 from .phases import PHASES
 
-__all__ = ["LIMITS", "PRACTICE_LIMITS", "ROBOT_LIMITS", "ByKind", "Envelope", "GuardLimits", "find_limits"]
+__all__ = ["LIMITS", "PRACTICE_LIMITS", "ROBOT_LIMITS", "ByKind", "Envelope", "GuardLimits", "by_kind", "find_limits"]
 
 
 class ByKind(NamedTuple):
@@ -63,7 +63,7 @@ class Envelope:
         for name in ("side", "speed", "turn_rate"):
             if getattr(self, name) <= 0.0:
                 raise BackendError(f"envelope {name}: expected a positive number, got {getattr(self, name)}.")
-        _by_kind(self, "envelope", ("joint_speed", "reach"))
+        by_kind(self, "envelope", ("joint_speed", "reach"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ class GuardLimits:
     """By phase: ``takeover``, ``transition``, ``stance``."""
 
     def __post_init__(self) -> None:
-        _by_kind(self, "guard", ("slew", "slew_change"))
+        by_kind(self, "guard", ("slew", "slew_change"))
         for entry in fields(self):
             value = getattr(self, entry.name)
             if entry.name == "envelopes" or isinstance(value, ByKind):
@@ -167,8 +167,8 @@ class GuardLimits:
         return f"own {hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
-def _by_kind(owner: Any, what: str, names: tuple[str, ...]) -> None:
-    """Turn one number, or three, into positive numbers by kind of joint."""
+def by_kind(owner: Any, what: str, names: tuple[str, ...]) -> None:
+    """Turn one number, or three, into positive numbers by kind of joint, in the named fields of a frozen dataclass."""
     for name in names:
         value = getattr(owner, name)
         numbers = (value,) * 3 if isinstance(value, (int, float)) else tuple(value)

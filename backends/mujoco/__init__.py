@@ -5,6 +5,5 @@ from __future__ import annotations
 from .backend import MujocoRobotBackend
 from .layout import RobotLayout
 from .probe import MujocoProbe
-from .stepping import MAX_COMMAND_DELAY
 
-__all__ = ["MAX_COMMAND_DELAY", "MujocoProbe", "MujocoRobotBackend", "RobotLayout"]
+__all__ = ["MujocoProbe", "MujocoRobotBackend", "RobotLayout"]

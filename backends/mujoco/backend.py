@@ -222,7 +222,7 @@ class MujocoRobotBackend(RobotBackend):
         self._retire(~self._stepper.sound())
 
     def set_parameters(self, parameters: RobotParameters, env_ids: NDArray[np.int64]) -> None:
-        """Give chosen robots friction, base mass, command delay, and armature and friction of their joints."""
+        """Give chosen robots friction, base mass, command delay, gain factors, and armature and friction of joints."""
         rows = row_indices(env_ids, self.num_envs)
         if parameters.friction is not None:
             self._parameters.set_friction(shaped("friction", parameters.friction, (len(rows),)), rows)
@@ -232,6 +232,9 @@ class MujocoRobotBackend(RobotBackend):
         if parameters.command_delay is not None:
             delay = shaped("command_delay", parameters.command_delay, (len(rows),))
             self._commands.set_delays(delay, rows)
+        for name in ("stiffness_factor", "damping_factor"):
+            if getattr(parameters, name) is not None:
+                self._parameters.set_factor(name, shaped(name, getattr(parameters, name), (len(rows),)), rows)
         for name in JOINT_FIELDS:
             if getattr(parameters, name) is not None:
                 values = shaped(name, getattr(parameters, name), (len(rows), len(self.joint_names)))

@@ -55,6 +55,8 @@ JOINT_FIELDS = {
 }
 """Fields of :class:`RobotParameters` that have one number per joint, and the engine's names for them."""
 
+_FACTORS = ("stiffness_factor", "damping_factor")
+
 _CONSTANT_INPUTS = ("body_mass", "body_inertia", "dof_armature")
 """Fields from which the engine derives others."""
 
@@ -77,6 +79,8 @@ class LiveParameters:
         self._legs = legs
         self._gain = stepper.expand("actuator_gainprm")
         self._bias = stepper.expand("actuator_biasprm")
+        self._factors: _Array = np.ones((len(stepper.qpos), 2))
+        """What robots make of K and of B."""
         self._model = model
         self._base = base
         self._base_mass = float(model.body_mass[base])
@@ -87,14 +91,25 @@ class LiveParameters:
         self._pairs = np.flatnonzero((bodies == 0).any(axis=0))
 
     def gains(self) -> Gains:
-        """Return copies of K and B."""
-        return Gains(self._gain[:, :, 0] / self._legs, -self._bias[:, :, 2] / self._legs)
+        """Return copies of K and B, without factors."""
+        legs, factors = self._legs, self._factors[:, :, None]
+        return Gains(self._gain[:, :, 0] / legs / factors[:, 0], -self._bias[:, :, 2] / legs / factors[:, 1])
 
     def set_gains(self, stiffness: _Array, damping: _Array, rows: _Rows | slice) -> None:
-        """Write K and B: force = K·target − K·q − B·q̇."""
-        self._gain[rows, :, 0] = stiffness * self._legs
-        self._bias[rows, :, 1] = -stiffness * self._legs
-        self._bias[rows, :, 2] = -damping * self._legs
+        """Write K and B times the robots' factors: force = K·target − K·q − B·q̇."""
+        factors = self._factors[rows][:, :, None]
+        stiffness, damping = stiffness * self._legs * factors[:, 0], damping * self._legs * factors[:, 1]
+        self._gain[rows, :, 0] = stiffness
+        self._bias[rows, :, 1] = -stiffness
+        self._bias[rows, :, 2] = -damping
+
+    def set_factor(self, name: str, values: _Array, rows: _Rows) -> None:
+        """Give chosen robots a ``stiffness_factor`` or ``damping_factor``; the gains stay."""
+        if not (np.isfinite(values).all() and (values > 0.0).all()):
+            raise BackendError(f"{name}: expected positive numbers, got {values.tolist()}.")
+        gains = self.gains()
+        self._factors[rows, _FACTORS.index(name)] = values
+        self.set_gains(gains.stiffness[rows], gains.damping[rows], rows)
 
     def set_friction(self, friction: _Array, rows: _Rows) -> None:
         """Write the sliding friction of every shape of chosen robots, and of every named pair with the world."""
@@ -120,10 +135,15 @@ class LiveParameters:
     def save(self) -> EnvState:
         """Return the fields that robots have values of their own of, gains aside."""
         values = {name: self._stepper.expanded(name) for name in _FIELDS}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None} | {"factors": self._factors.copy()}
 
     def load(self, state: EnvState, num_envs: int) -> None:
         """Restore them; a field that is not among them gets the model's values again."""
+        factors = np.ones_like(self._factors)
+        if "factors" in state:
+            put_array(factors, state, "factors")
+        for column, name in enumerate(_FACTORS):
+            self.set_factor(name, factors[:, column], np.arange(num_envs))
         touched = False
         for name in _FIELDS:
             if name not in state and self._stepper.expanded(name) is None:

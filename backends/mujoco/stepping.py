@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from adc_wrappers.backends.base import MAX_COMMAND_DELAY
 from adc_wrappers.backends.spot_model import KNEE_TORQUES, knee_torque_limit
 from adc_wrappers.core.env_states import EnvState, put_array
 from adc_wrappers.core.errors import BackendError
@@ -15,11 +16,7 @@ from .base_motion import BaseMotion
 from .engine import batch, mujoco, quiet
 from .layout import RobotLayout
 
-__all__ = ["KEPT_STEPS", "MAX_COMMAND_DELAY", "MAX_SPEED", "BatchStepper", "CommandDelay", "JointTrack"]
-
-
-MAX_COMMAND_DELAY = 4
-"""Largest delay of a position target, in physics steps."""
+__all__ = ["KEPT_STEPS", "MAX_SPEED", "BatchStepper", "CommandDelay", "JointTrack"]
 
 
 class CommandDelay:
@@ -67,8 +64,11 @@ class CommandDelay:
         return {"delays": self.delays.copy(), "history": self._history.copy()}
 
     def load(self, state: EnvState) -> None:
-        """Restore them."""
-        put_array(self._history, state, "history")
+        """Restore them; of a run that was saved when delays were shorter, with fewer targets under way."""
+        history: Any = state.get("history")
+        shape: tuple[int, ...] = getattr(history, "shape", ())
+        kept = min(shape[1], MAX_COMMAND_DELAY) if len(shape) == 3 else MAX_COMMAND_DELAY
+        put_array(self._history[:, MAX_COMMAND_DELAY - kept :], state, "history")
         delays = self.delays.copy()
         put_array(delays, state, "delays")
         self.set_delays(delays.astype(np.float64), np.arange(len(delays)))

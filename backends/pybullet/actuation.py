@@ -7,12 +7,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
+from adc_wrappers.backends.base import MAX_COMMAND_DELAY
 from adc_wrappers.backends.spot_model import HIP_TORQUE_LIMIT, JOINT_NAMES, KNEE_ANGLES, KNEE_TORQUES
 
-__all__ = ["MAX_COMMAND_DELAY", "DelayLine", "knee_limit", "pd_torques"]
-
-MAX_COMMAND_DELAY: Final = 4
-"""Longest delay of position targets, physics steps."""
+__all__ = ["DelayLine", "knee_limit", "pd_torques"]
 
 _TABLE: Final[list[float]] = KNEE_TORQUES.tolist()
 _LAST: Final = len(_TABLE) - 1

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.backends.base import RobotState
+from adc_wrappers.backends.base import MAX_COMMAND_DELAY, RobotState
 from adc_wrappers.core.cores import available_cores
 from adc_wrappers.core.env_states import EnvState, put_array
 from adc_wrappers.core.errors import BackendError
-
-from .actuation import MAX_COMMAND_DELAY
 
 __all__ = [
     "CONTACT_STEPS",
@@ -107,6 +105,8 @@ class BatchArrays:
         """NaN: as the model says."""
         self.base_mass_offset = self._take(1)[:, 0]
         self.command_delay = self._take(1)[:, 0]
+        self.gain_factors = self._take(2)
+        """What the robots make of K and of B; the gains here have them in."""
         self.joint_coulomb = self._take(joints)
         self.joint_viscous = self._take(joints)
         self.requested = self._take(1)[:, 0]
@@ -125,7 +125,7 @@ class BatchArrays:
     @staticmethod
     def size(num_envs: int, joints: int, links: int) -> int:
         """Return how many float64 numbers the buffer must hold."""
-        commands_and_requests = 5 * joints + (_POSE_AND_VELOCITY + 2 * joints) + 3 + 6
+        commands_and_requests = 5 * joints + (_POSE_AND_VELOCITY + 2 * joints) + 3 + 8
         return num_envs * (commands_and_requests + saved_width(joints, links) + state_width(joints, links))
 
     def _take(self, columns: int) -> Array:
@@ -138,7 +138,8 @@ class BatchArrays:
         return {name: values.copy() for name, values in self._lasting().items()}
 
     def load(self, state: EnvState) -> None:
-        """Restore it."""
+        """Restore it; of a run that was saved when delays were shorter, with fewer targets under way."""
+        state = {**state, "saved": _with_more_targets(state.get("saved"), self.saved.shape[1], self.targets.shape[1])}
         for name, values in self._lasting().items():
             put_array(values, state, name)
         self.requested[:] = 1.0  # whether anything waits is seen at the next step
@@ -162,6 +163,16 @@ class BatchArrays:
         state.projected_gravity[rows] = into_body(quaternion, down)
         self.states[rows, 16:shown] = start[:, _POSE_AND_VELOCITY:]
         self.states[rows, shown:] = 0.0
+
+
+def _with_more_targets(saved: Any, width: int, joints: int) -> Any:
+    """Return saved rows with their oldest targets repeated until they are as wide as rows are now."""
+    missing = width - saved.shape[1] if isinstance(saved, np.ndarray) and saved.ndim == 2 else 0
+    if missing <= 0 or missing % joints:
+        return saved
+    begin = 1 + _POSE_AND_VELOCITY + 2 * joints
+    oldest = np.tile(saved[:, begin : begin + joints], missing // joints)
+    return np.concatenate((saved[:, :begin], oldest, saved[:, begin:]), axis=1)
 
 
 def into_body(quaternion: Array, vector: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adc_wrappers.backends.base import (
+    MAX_COMMAND_DELAY,
     RobotBackend,
     RobotParameters,
     RobotStart,
@@ -18,10 +19,9 @@ from adc_wrappers.backends.base import (
 )
 from adc_wrappers.backends.spot_model import SPOT, RobotSpec, spot_urdf, standing_height
 from adc_wrappers.core.actuators import Gains, damping_for
-from adc_wrappers.core.env_states import EnvState
+from adc_wrappers.core.env_states import EnvState, put_array
 from adc_wrappers.core.errors import BackendError
 
-from .actuation import MAX_COMMAND_DELAY
 from .arrays import BatchArrays, check_settings, into_body, numbers, worker_count
 from .camera import Studio
 from .model import WorldSettings, describe
@@ -33,6 +33,7 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 _FIRST_STIFFNESS = 60.0
+_LEAST_FACTOR = 1e-3
 
 
 class BulletRobotBackend(RobotBackend):
@@ -99,6 +100,7 @@ class BulletRobotBackend(RobotBackend):
         self._closed = False
         self._batch, self._arrays = self._make_batch()
         self._arrays.friction[:] = np.nan
+        self._arrays.gain_factors[:] = 1.0
         self.set_gains(*self._first_gains())
         self.reset(self._standing())
 
@@ -131,8 +133,9 @@ class BulletRobotBackend(RobotBackend):
         return self._description.effective_inertia.copy()
 
     def gains(self) -> Gains:
-        """Return copies of the gains that the next physics step uses."""
-        return Gains(self._arrays.stiffness.copy(), self._arrays.damping.copy())
+        """Return the gains that the next physics step uses, without the robots' factors."""
+        factors = self._arrays.gain_factors[:, :, None]
+        return Gains(self._arrays.stiffness / factors[:, 0], self._arrays.damping / factors[:, 1])
 
     def set_gains(self, stiffness: Array, damping: Array, env_ids: Rows | None = None) -> None:
         """Write gains of chosen envs (default: all); they act from the next physics step on."""
@@ -142,7 +145,11 @@ class BulletRobotBackend(RobotBackend):
         checked = [
             numbers(name, values, shape, least=0.0) for name, values in (("stiffness", stiffness), ("damping", damping))
         ]
-        self._arrays.stiffness[rows], self._arrays.damping[rows] = checked
+        factors = self._arrays.gain_factors[rows][:, :, None]
+        self._arrays.stiffness[rows], self._arrays.damping[rows] = (
+            checked[0] * factors[:, 0],
+            checked[1] * factors[:, 1],
+        )
 
     def reset(self, start: RobotStart, env_ids: Rows | None = None) -> None:
         """Put chosen robots into a state and forget their delayed targets and pushes; gains and parameters stay.
@@ -204,7 +211,7 @@ class BulletRobotBackend(RobotBackend):
         np.add.at(state.base_linear_velocity, rows, into_body(state.base_quaternion[rows], change))
 
     def set_parameters(self, parameters: RobotParameters, env_ids: Rows) -> None:
-        """Give chosen robots friction (of every link, the ground having 1), base mass, command delay, joint friction.
+        """Give chosen robots friction (of every link, the ground having 1), base mass, and what their joints are like.
 
         PyBullet has no armature.
         """
@@ -218,6 +225,8 @@ class BulletRobotBackend(RobotBackend):
             "friction": (0.0, np.inf),
             "base_mass_offset": (lightest, np.inf),
             "command_delay": (0.0, float(MAX_COMMAND_DELAY)),
+            "stiffness_factor": (_LEAST_FACTOR, np.inf),
+            "damping_factor": (_LEAST_FACTOR, np.inf),
             "joint_coulomb": (0.0, np.inf),
             "joint_viscous": (0.0, np.inf),
         }
@@ -229,9 +238,18 @@ class BulletRobotBackend(RobotBackend):
         delay = checked.get("command_delay")
         if delay is not None and (delay != np.round(delay)).any():
             raise BackendError(f"command_delay: expected whole physics steps, got {delay.tolist()}.")
+        self._set_factors(checked.pop("stiffness_factor", None), checked.pop("damping_factor", None), rows)
         for name, values in checked.items():
             getattr(self._arrays, name)[rows] = values
         self._arrays.parameters_changed[rows] = self._arrays.requested[rows] = 1.0
+
+    def _set_factors(self, stiffness: Array | None, damping: Array | None, rows: Rows) -> None:
+        """Give chosen robots factors on K or B; the gains stay."""
+        gains = self.gains()
+        for column, values in enumerate((stiffness, damping)):
+            if values is not None:
+                self._arrays.gain_factors[rows, column] = values
+        self.set_gains(gains.stiffness[rows], gains.damping[rows], rows)
 
     def physics_state(self) -> EnvState:
         """Return every robot's motion, parameters, targets and requests under way, and contacts.
@@ -241,11 +259,15 @@ class BulletRobotBackend(RobotBackend):
         """
         self._get_ready()
         self._batch.save()
-        return self._arrays.save()
+        return {**self._arrays.save(), "gain_factors": self._arrays.gain_factors.copy()}
 
     def load_physics_state(self, state: EnvState) -> None:
         """Restore them."""
         self._get_ready()
+        factors = np.ones_like(self._arrays.gain_factors)
+        if "gain_factors" in state:  # older checkpoints have none
+            put_array(factors, state, "gain_factors")
+        self._set_factors(factors[:, 0], factors[:, 1], self._rows(None))
         self._arrays.load(state)
         self._batch.load()
 

@@ -291,6 +291,10 @@ class SpotRobotBackend(RobotBackend):
         """Return the state of the last policy instant, from one message."""
         return self._estimator.state(self._sample)
 
+    def held_targets(self) -> NDArray[np.float64]:
+        """Return where the take-over has led the targets."""
+        return self._held[None].copy()
+
     def clock(self) -> float:
         """Return the robot's time of the last policy instant, s."""
         return self._sample.stamp

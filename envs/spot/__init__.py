@@ -1,6 +1,7 @@
 """Spot on two feet: the paper's handstand, and its mirror, the hind-leg stand."""
 
-from .settings import PRESETS, SpotPreset, SpotSettings
+from .presets import PRESETS, SpotPreset
+from .settings import SpotSettings
 from .task import SpotStandTask, make_handstand_task, make_hindstand_task, make_planar_handstand_task
 from .terms import HANDSTAND, HINDSTAND, Stance
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import array_api_compat
-import array_api_compat.numpy as numpy_namespace
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from adc_wrappers.backends.array_kinds import array_namespace, constant
 from adc_wrappers.backends.base import RobotStart, RobotState
+from adc_wrappers.backends.limiter import JointTable
 from adc_wrappers.backends.spot_model import FOOT_RADIUS, PLANAR_SPOT, SPOT, RobotSpec
 from adc_wrappers.envs.deployment import ObservationPart
 from adc_wrappers.envs.mirror import Mirror
@@ -33,25 +33,6 @@ __all__ = [
 ]
 
 
-def array_namespace(*arrays: Any) -> Any:
-    """Return the common namespace of arrays, as :func:`array_api_compat.array_namespace` does.
-
-    >>> array_namespace(np.zeros(1)).__name__
-    'array_api_compat.numpy'
-    """
-    for array in arrays:
-        if type(array) is not np.ndarray:
-            return array_api_compat.array_namespace(*arrays)
-    return numpy_namespace
-
-
-def constant(values: ArrayLike, like: Any) -> Any:
-    """Return numbers as an array of the kind, type and place of ``like``."""
-    if type(like) is np.ndarray:
-        return np.array(values, dtype=like.dtype)
-    return array_namespace(like).asarray(values, dtype=like.dtype, device=array_api_compat.device(like))
-
-
 class SpotBody:
     """Spot in space, or in its plane of symmetry, for numpy and torch batches.
 
@@ -67,6 +48,8 @@ class SpotBody:
         """Axes about which it turns."""
         self.legs = robot.actuated[0].legs
         """How many of Spot's joints each of its joints stands for; sums over joints count each so often."""
+        self.joints = JointTable(robot)
+        """What its joints can do."""
         joints = {joint.name: joint for joint in robot.joints}
         names = [name.removesuffix("_foot") for name in robot.foot_names]
         parts = ("hy", "kn", "ankle") if robot.planar else ("hx", "hy", "kn", "ankle")
@@ -160,31 +143,50 @@ _AXIAL = ((0, 1, 2), (-1.0, 1.0, -1.0))
 _SIDES = {"l": "r", "r": "l"}
 
 
-def spot_mirror(joint_names: Sequence[str]) -> Mirror:
-    """Return the mirror of the 45 observations and 12 actions, for joints named ``fl_hx`` and so on."""
+def spot_mirror(joint_names: Sequence[str], *, velocity: bool = True) -> Mirror:
+    """Return the mirror of the 45 observations and 12 actions, for joints named ``fl_hx`` and so on.
+
+    Args:
+        joint_names: The joints.
+        velocity: Whether the base's linear velocity is observed.
+    """
     names = list(joint_names)
     index = [names.index(name[0] + _SIDES[name[1]] + name[2:]) for name in names]
     sign = [-1.0 if name.endswith("_hx") else 1.0 for name in names]
     joints = (index, sign)
-    return Mirror.of_parts([_POLAR, _AXIAL, _POLAR, joints, joints, joints], action=5)
+    base = [_POLAR, _AXIAL, _POLAR] if velocity else [_AXIAL, _POLAR]
+    return Mirror.of_parts([*base, joints, joints, joints], action=len(base) + 2)
 
 
-def observation_scale(joints: int, body: SpotBody) -> tuple[float, ...]:
+def observation_scale(joints: int, body: SpotBody, *, velocity: bool = True) -> tuple[float, ...]:
     """Return factors for base velocities, gravity, joint positions, joint velocities and last action."""
     linear, angular = len(body.linear_axes), len(body.angular_axes)
-    base = (*(1.0,) * linear, *(0.25,) * angular, *(1.0,) * linear)
+    base = (*(1.0,) * (linear if velocity else 0), *(0.25,) * angular, *(1.0,) * linear)
     return (*base, *(1.0,) * joints, *(0.05,) * joints, *(1.0,) * joints)
 
 
-def observation_layout(joints: int, body: SpotBody) -> tuple[ObservationPart, ...]:
-    """Return the parts of what :func:`adc_wrappers.envs.spot.terms.observation` concatenates, in its order."""
+def observation_layout(
+    joints: int, body: SpotBody, *, velocity: bool = True, limited: bool = False
+) -> tuple[ObservationPart, ...]:
+    """Return the parts of what :func:`adc_wrappers.envs.spot.terms.observation` concatenates, in its order.
+
+    Args:
+        joints: Number of joints.
+        body: The robot's build.
+        velocity: Whether the base's linear velocity is observed.
+        limited: Whether a command limiter stands between actions and joints.
+    """
+    linear_velocity = ObservationPart(
+        name="base_linear_velocity",
+        size=len(body.linear_axes),
+        unit="m/s",
+        meaning=f"of the base link's origin, in the base frame{_named(body, body.linear_axes)}",
+    )
+    last = "the action before this one, clipped; zero at the start"
+    if limited:
+        last = "the targets that the command limiter let through last, as an action: (q_d - q_0) / action_scale"
     return (
-        ObservationPart(
-            name="base_linear_velocity",
-            size=len(body.linear_axes),
-            unit="m/s",
-            meaning=f"of the base link's origin, in the base frame{_named(body, body.linear_axes)}",
-        ),
+        *((linear_velocity,) if velocity else ()),
         ObservationPart(
             name="base_angular_velocity",
             size=len(body.angular_axes),
@@ -200,9 +202,7 @@ def observation_layout(joints: int, body: SpotBody) -> tuple[ObservationPart, ..
             name="joint_position_offset", size=joints, unit="rad", meaning="joint positions less the nominal pose"
         ),
         ObservationPart(name="joint_velocity", size=joints, unit="rad/s"),
-        ObservationPart(
-            name="last_action", size=joints, meaning="the action before this one, clipped; zero at the start"
-        ),
+        ObservationPart(name="last_action", size=joints, meaning=last),
     )
 
 

@@ -1,4 +1,4 @@
-"""The paper's domain randomization: once, at every reset, and at random intervals."""
+"""Domain randomization, the paper's and what a robot needs more: once, at every reset, and at random intervals."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from adc_wrappers.core.errors import BackendError
 
 from .body import SPATIAL, SpotBody
 
-__all__ = ["KINDS", "SpotRandomization"]
+__all__ = ["KINDS", "PAPER_KINDS", "SpotRandomization"]
 
-KINDS = ("friction", "mass", "pose", "velocity", "joints", "delay", "push")
+PAPER_KINDS = ("friction", "mass", "pose", "velocity", "joints", "push")
+"""What the paper randomizes."""
+
+KINDS = (*PAPER_KINDS, "delay", "noise", "latency", "gains", "joint_friction")
+"""Everything that can be; ``noise``, and the states' part of ``latency``, are the sensors' (``sensing.py``)."""
 
 FRICTION = (0.3, 1.0)
 """The paper's static range. Both CPU engines have one coefficient for sticking and sliding; the paper's dynamic range
@@ -29,8 +33,19 @@ ANGULAR_VELOCITY = (0.7, 0.7, 1.0)
 JOINT_OFFSET = 0.2
 JOINT_VELOCITY = 2.5
 DELAY_STEPS = 4
+GAIN_FACTOR = (0.9, 1.1)
+"""What a robot makes of its gains: a K of 36 to 44 where 40 was identified."""
+
+COULOMB = 1.0
+VISCOUS = 0.2
 PUSH_INTERVAL = (2.0, 5.0)
 PUSH_VELOCITY = 0.5
+
+_UNFORESEEN = ("push", "delay", "latency", "noise")
+"""Kinds whose next draws, or what is under way, a snapshot does not hold."""
+
+_NEWER = ("stiffness_factor", "damping_factor", "coulomb", "viscous")
+"""What states of older checkpoints do not have."""
 
 
 class SpotRandomization:
@@ -41,10 +56,16 @@ class SpotRandomization:
         kinds: What is randomized, of :data:`KINDS`; the rest stays nominal.
         push_axes: World axes along which the robot is pushed.
         body: Its build; a planar robot starts and is pushed in its plane.
+        command_latency: Least and largest time that commands are on their way, s, of the kind ``latency``.
     """
 
     def __init__(
-        self, backend: RobotBackend, kinds: Sequence[str], push_axes: Sequence[int], body: SpotBody = SPATIAL
+        self,
+        backend: RobotBackend,
+        kinds: Sequence[str],
+        push_axes: Sequence[int],
+        body: SpotBody = SPATIAL,
+        command_latency: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self._backend = backend
         self._body = body
@@ -54,33 +75,70 @@ class SpotRandomization:
         self.friction: NDArray[np.float64] = np.full(count, np.nan)
         self.mass: NDArray[np.float64] = np.zeros(count)
         self.delay: NDArray[np.int64] = np.zeros(count, dtype=np.int64)
+        """Physics steps by which commands come late."""
+        self.stiffness_factor: NDArray[np.float64] = np.ones(count)
+        self.damping_factor: NDArray[np.float64] = np.ones(count)
+        self.coulomb: NDArray[np.float64] = np.zeros((count, len(backend.joint_names)))
+        self.viscous: NDArray[np.float64] = np.zeros_like(self.coulomb)
+        self._latency = tuple(round(seconds / backend.physics_step) for seconds in command_latency)
         self._drawn: NDArray[np.bool_] = np.zeros(count, dtype=bool)
         self._until_push: NDArray[np.int64] = np.zeros(count, dtype=np.int64)
 
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return the parameters of every env, for ``info``; only what is randomized."""
-        values = {"friction": self.friction, "mass": self.mass, "delay": self.delay.astype(np.float64)}
-        return {name: value.copy() for name, value in values.items() if name in self._kinds}
+        delay = self.delay.astype(np.float64)
+        values = {"friction": self.friction, "mass": self.mass, "delay": delay}
+        found = {name: value.copy() for name, value in values.items() if name in self._kinds}
+        if "latency" in self._kinds:
+            found["command_latency"] = delay * self._backend.physics_step
+        if "gains" in self._kinds:
+            found["stiffness_factor"] = self.stiffness_factor.copy()
+            found["damping_factor"] = self.damping_factor.copy()
+        if "joint_friction" in self._kinds:
+            found["joint_coulomb"] = self.coulomb.mean(axis=1)
+            found["joint_viscous"] = self.viscous.mean(axis=1)
+        return found
 
     def save(self, env_ids: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """Return the lasting parameters of chosen envs."""
-        for kind in ("push", "delay"):
+        for kind in _UNFORESEEN:
             if kind in self._kinds:
                 raise BackendError(
                     f"a Spot that is randomized by {kind!r} cannot be saved: what comes next does not follow from its "
-                    f"state. Leave it out, as in randomize={[k for k in KINDS if k not in ('push', 'delay')]}."
+                    f"state. Leave it out, as in randomize={[k for k in PAPER_KINDS if k not in _UNFORESEEN]}."
                 )
-        return {"friction": self.friction[env_ids], "mass": self.mass[env_ids]}
+        return {name: values[env_ids] for name, values in self._lasting().items()}
 
     def load(self, values: Mapping[str, NDArray[np.float64]], env_ids: NDArray[np.int64]) -> None:
         """Give chosen envs saved parameters."""
-        if "friction" in self._kinds:
-            self.friction[env_ids] = values["friction"]
-            self._backend.set_parameters(RobotParameters(friction=values["friction"]), env_ids)
-        if "mass" in self._kinds:
-            self.mass[env_ids] = values["mass"]
-            self._backend.set_parameters(RobotParameters(base_mass_offset=values["mass"]), env_ids)
+        for name, own in self._lasting().items():
+            own[env_ids] = values[name]
+        self._apply(env_ids)
         self._drawn[env_ids] = True
+
+    def _lasting(self) -> dict[str, NDArray[np.float64]]:
+        """Return what is drawn once in an env's life."""
+        return {
+            "friction": self.friction,
+            "mass": self.mass,
+            "stiffness_factor": self.stiffness_factor,
+            "damping_factor": self.damping_factor,
+            "coulomb": self.coulomb,
+            "viscous": self.viscous,
+        }
+
+    def _apply(self, env_ids: NDArray[np.int64]) -> None:
+        """Give the robots what was drawn for them once; what is not randomized stays as it is."""
+        apply = self._backend.set_parameters
+        if "friction" in self._kinds:
+            apply(RobotParameters(friction=self.friction[env_ids]), env_ids)
+        if "mass" in self._kinds:
+            apply(RobotParameters(base_mass_offset=self.mass[env_ids]), env_ids)
+        if "gains" in self._kinds:
+            stiffness, damping = self.stiffness_factor[env_ids], self.damping_factor[env_ids]
+            apply(RobotParameters(stiffness_factor=stiffness, damping_factor=damping), env_ids)
+        if "joint_friction" in self._kinds:
+            apply(RobotParameters(joint_coulomb=self.coulomb[env_ids], joint_viscous=self.viscous[env_ids]), env_ids)
 
     def env_state(self) -> EnvState:
         """Return what was drawn and when the next pushes come; the engine's part is the backend's to save."""
@@ -89,22 +147,28 @@ class SpotRandomization:
     def load_env_state(self, state: EnvState) -> None:
         """Restore it."""
         for name, values in self._arrays().items():
-            put_array(values, state, name)
+            if name in state or name not in _NEWER:
+                put_array(values, state, name)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {
-            "friction": self.friction,
-            "mass": self.mass,
-            "delay": self.delay,
-            "drawn": self._drawn,
-            "until_push": self._until_push,
-        }
+        return {**self._lasting(), "delay": self.delay, "drawn": self._drawn, "until_push": self._until_push}
 
-    def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
-        """Begin episodes: parameters that are drawn once or at a reset, the next push, and the start state."""
+    def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator, level: float = 1.0) -> None:
+        """Begin episodes: parameters that are drawn once or at a reset, the next push, and the start state.
+
+        Args:
+            env_ids: The envs.
+            rng: Where numbers are drawn from.
+            level: How much of the latency there is, in [0, 1].
+        """
         self._startup(env_ids[~self._drawn[env_ids]], rng)
         if "delay" in self._kinds:
             self.delay[env_ids] = rng.integers(0, DELAY_STEPS + 1, len(env_ids))
+            self._backend.set_parameters(RobotParameters(command_delay=self.delay[env_ids]), env_ids)
+        if "latency" in self._kinds:
+            low, high = self._latency
+            drawn = rng.uniform(low, high + 1.0, len(env_ids))
+            self.delay[env_ids] = np.minimum(level * drawn, high).astype(np.int64)
             self._backend.set_parameters(RobotParameters(command_delay=self.delay[env_ids]), env_ids)
         self._plan_push(env_ids, rng)
         self._backend.reset(self.start_state(len(env_ids), rng), env_ids)
@@ -118,12 +182,19 @@ class SpotRandomization:
             return
         self._drawn[env_ids] = True
         (rng,) = rng.spawn(1)
+        count = len(env_ids)
         if "friction" in self._kinds:
-            self.friction[env_ids] = rng.uniform(*FRICTION, len(env_ids))
-            self._backend.set_parameters(RobotParameters(friction=self.friction[env_ids]), env_ids)
+            self.friction[env_ids] = rng.uniform(*FRICTION, count)
         if "mass" in self._kinds:
-            self.mass[env_ids] = rng.uniform(-MASS, MASS, len(env_ids))
-            self._backend.set_parameters(RobotParameters(base_mass_offset=self.mass[env_ids]), env_ids)
+            self.mass[env_ids] = rng.uniform(-MASS, MASS, count)
+        if "gains" in self._kinds:
+            self.stiffness_factor[env_ids] = rng.uniform(*GAIN_FACTOR, count)
+            self.damping_factor[env_ids] = rng.uniform(*GAIN_FACTOR, count)
+        if "joint_friction" in self._kinds:
+            shape = (count, self.coulomb.shape[1])
+            self.coulomb[env_ids] = rng.uniform(0.0, COULOMB, shape)
+            self.viscous[env_ids] = rng.uniform(0.0, VISCOUS, shape)
+        self._apply(env_ids)
 
     def start_state(self, count: int, rng: np.random.Generator) -> RobotStart:
         """Draw start states in which the lowest foot just touches the ground."""

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from adc_wrappers.backends.base import RobotState
+from adc_wrappers.backends.guard import ROBOT_LIMITS
+from adc_wrappers.backends.spot_model import SPOT
 
-from .body import SPATIAL, SpotBody, array_namespace
+from .body import SPATIAL, SpotBody, array_namespace, constant
 from .terms import any_touching, gravity_error, norm, square_sum
 
 __all__ = ["REWARD_TERMS", "RewardInputs", "StandStep", "as_number"]
+
+TORQUE_SHARE: Final = 0.7
+"""Share of a joint's torque limit beyond which torque costs."""
+
+JOINT_SPEEDS: Final = ROBOT_LIMITS.envelopes["stance"].joint_speed
+"""Joint speeds that a robot's guard allows in the stance, rad/s."""
+
+SPEED_SHARE: Final = 0.75
+"""Share of them beyond which speed costs."""
+
+_WEIGHT: Final = 9.81 * sum(link.mass for link in SPOT.links)
+_LARGEST_IMPACT: Final = 3.0
 
 
 class RewardInputs(NamedTuple):
@@ -143,6 +157,33 @@ def _joint_velocity(step: StandStep) -> Any:
     return step.joint_norm(step.state.joint_velocities)
 
 
+def _excess(step: StandStep, shares: Any, most: float) -> Any:
+    """Squares of what exceeds a share, over Spot's joints."""
+    over = shares - most
+    return step.over_joints(array_namespace(over).where(over > 0.0, over, 0.0 * over))
+
+
+def _torque_excess(step: StandStep) -> Any:
+    """Torques beyond 70 % of the joint's limit at its angle."""
+    limits = step.body.joints.torque_limits(step.state.joint_positions)
+    return _excess(step, abs(step.state.joint_torques) / limits, TORQUE_SHARE)
+
+
+def _joint_speed_excess(step: StandStep) -> Any:
+    """Joint speeds beyond 75 % of what a guard allows in the stance."""
+    speeds = step.state.joint_velocities
+    limits = constant(step.body.joints.by_joint(JOINT_SPEEDS), speeds)
+    return _excess(step, abs(speeds) / limits, SPEED_SHARE)
+
+
+def _foot_impact(step: StandStep) -> Any:
+    """Ground forces on the feet beyond the robot's weight each, in weights, at most three, summed."""
+    forces = step.state.contact_forces[:, list(step.feet)] / (step.body.legs * _WEIGHT) - 1.0
+    xp = array_namespace(forces)
+    over = xp.where(forces > 0.0, forces, 0.0 * forces)
+    return step.body.legs * xp.sum(xp.where(over < _LARGEST_IMPACT, over, 0.0 * over + _LARGEST_IMPACT), axis=-1)
+
+
 REWARD_TERMS: dict[str, Callable[[StandStep], Any]] = {
     "orientation": _orientation,
     "height": _height,
@@ -157,5 +198,8 @@ REWARD_TERMS: dict[str, Callable[[StandStep], Any]] = {
     "foot_slip": _foot_slip,
     "joint_acceleration": _joint_acceleration,
     "joint_velocity": _joint_velocity,
+    "torque_excess": _torque_excess,
+    "joint_speed_excess": _joint_speed_excess,
+    "foot_impact": _foot_impact,
 }
 """Every term by name; a preset names those that it uses."""

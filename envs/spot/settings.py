@@ -1,9 +1,4 @@
-"""Settings of the two-legged stances: the presets, what a fall costs, and what may be changed.
-
-Where the paper is silent (target height, the form of a term, scaling by dt) its authors' code decides, except for α:
-the paper clips actions to [−1, 1], and with clipped actions the code's α of 0.2 cannot hold a handstand at all (see
-``adc feasible``), so it is 0.9.
-"""
+"""Settings of the two-legged stances: what may be changed in a preset, and what a fall costs."""
 
 from __future__ import annotations
 
@@ -13,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from adc_wrappers.backends.base import MAX_COMMAND_DELAY
+from adc_wrappers.backends.limiter import LIMITERS, CommandLimits
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
 
-from .randomization import KINDS
+from .presets import LINEAR_VELOCITIES, LinearVelocity, SpotPreset, find_preset
+from .randomization import KINDS, PAPER_KINDS
 
-__all__ = ["PRESETS", "SUCCESS_SECONDS", "FallCost", "SpotPreset", "SpotSettings", "find_preset"]
+__all__ = ["SUCCESS_SECONDS", "FallCost", "SpotSettings"]
 
 
 _RATE = 1.0 / 640.0
@@ -52,7 +50,12 @@ class FallCost:
     @property
     def now(self) -> float:
         """The present cost."""
-        return self.early + min(self.share / _FOUND, 1.0) * (self.late - self.early)
+        return self.early + self.found * (self.late - self.early)
+
+    @property
+    def found(self) -> float:
+        """How far the stance is found, in [0, 1]."""
+        return min(self.share / _FOUND, 1.0)
 
     def note(self, holds: Any) -> None:
         """Take note of which robots are in the stance after a policy step, as an array or tensor of booleans."""
@@ -70,117 +73,40 @@ class FallCost:
         self.share = share
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpotPreset:
-    """What the paper's tables and the authors' code disagree about."""
-
-    weights: dict[str, float]
-    """Weight of each reward term, before scaling by dt; the term ``fall`` is paid once, when an episode terminates."""
-
-    action_scale: float
-    """α: joint targets are ``q_0 + α clip(a)``, rad."""
-
-    action_limit: float
-    """Actions are clipped to ± this."""
-
-    fall_links: tuple[str, ...]
-    """Ends of the names of links that must not touch the ground."""
-
-    angular_axes: tuple[int, ...]
-    """Axes of the base's angular velocity that cost."""
-
-    push_axes: tuple[int, ...]
-    """World axes along which the robot is pushed."""
-
-    delay: bool
-    """Whether randomization delays commands by 0 to 4 physics steps."""
-
-    late_fall: float | None = None
-    """Weight that the term ``fall`` eases to once the stance is found, before scaling; None keeps it as it is."""
-
-    scale_by_dt: bool = True
-    """Multiply every term, the fall too, by the policy step (0.02 s), as Isaac Lab does. The returns that the paper
-    reports (−4.8 over 1000 steps) are of this size. A fall then costs 10, which is less than the discounted cost of
-    standing on four feet: raise ``fall_cost`` if the robot learns to fall at once."""
-
-
-_SHARED = {
-    "orientation": -1.0,
-    "height": -0.5,
-    "lifted_feet_contact": -10.0,
-    "linear_velocity": -0.01,
-    "angular_velocity": -0.05,
-    "torque": -5e-4,
-    "action_rate": -0.01,
-    "fall": -500.0,
-}
-
-PRESETS: dict[str, SpotPreset] = {
-    "paper": SpotPreset(
-        weights=_SHARED,
-        action_scale=0.9,
-        action_limit=1.0,
-        fall_links=("body", "uleg"),
-        angular_axes=(0, 1, 2),
-        push_axes=(0, 1),
-        delay=False,
-    ),
-    "authors": SpotPreset(
-        weights={
-            **_SHARED,
-            "support_feet_in_air": -0.1,
-            "foot_slip": -0.5,
-            "joint_acceleration": -1e-4,
-            "joint_velocity": -1e-2,
-        },
-        action_scale=0.2,
-        action_limit=100.0,  # 20 rad: no limit in effect, but a bounded space, which Stable-Baselines3 demands
-        fall_links=("body", "uleg", "lleg"),
-        angular_axes=(0, 2),
-        push_axes=(1, 2),
-        delay=True,
-    ),
-    "cpu": SpotPreset(
-        weights={
-            **_SHARED,
-            "orientation": -5.0,
-            "lifted_feet_contact": -5.0,
-            "angular_velocity": -0.02,
-            "stance": 2.0,
-            "fall": -1250.0,
-        },
-        late_fall=-500.0,
-        action_scale=1.2,
-        action_limit=1.0,
-        fall_links=("body", "hip", "uleg"),  # as its policies were trained; the paper names no hips
-        angular_axes=(0, 1, 2),
-        push_axes=(0, 1),
-        delay=False,
-    ),
-}
-
-
-def find_preset(name: str) -> SpotPreset:
-    """Return a preset by name."""
-    if name not in PRESETS:
-        raise CurriculumError(f"unknown preset {name!r}. {did_you_mean(name, PRESETS)}")
-    return PRESETS[name]
-
-
 SUCCESS_SECONDS = 2.0
 """How long an episode must end in the stance to count as a success."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpotSettings:
-    """Settings of the tasks ``spot-handstand`` and ``spot-hindstand``; None takes the preset's number."""
+    """Settings of Spot's stances; None takes the preset's number."""
 
     preset: str = "paper"
-    """``"paper"``, ``"authors"`` or ``"cpu"`` (the CPU recipe): rewards, actions, contacts that end an episode."""
+    """``"paper"``, ``"authors"``, ``"cpu"`` (the CPU recipe) or ``"robot"``: rewards, actions, contacts that end an
+    episode; the last also a command limiter, and sensors and delays as a robot has them."""
 
     randomize: bool | str | Sequence[str] = True
-    """True or False for all of the paper's domain randomization, or names of what is randomized: ``friction``,
-    ``mass`` (once), ``pose``, ``velocity``, ``joints``, ``delay`` (at reset), ``push`` (every 2 to 5 s)."""
+    """True or False for all of the preset's domain randomization, or names of what is randomized: ``friction``,
+    ``mass``, ``gains``, ``joint_friction`` (once), ``pose``, ``velocity``, ``joints``, ``delay``, ``latency`` (at
+    reset), ``noise`` (at every step), ``push`` (every 2 to 5 s)."""
+
+    limiter: bool | str | Mapping[str, Any] | None = None
+    """The command limiter between targets and joints: a name of :data:`adc_wrappers.backends.limiter.LIMITERS`, numbers
+    that replace those of ``robot``, or False for none."""
+
+    linear_velocity: LinearVelocity | None = None
+    """How the base's linear velocity is observed: ``"measured"``, ``"estimated"`` (its noise lags and drifts, as a
+    robot's estimate does) or ``"none"``: it is left out of the observation."""
+
+    state_latency: tuple[float, float] = (0.0, 0.02)
+    """Least and largest age of what is observed, s, of the randomization ``latency``; at most a policy step."""
+
+    command_latency: tuple[float, float] = (0.0, 0.02)
+    """Least and largest time that targets are on their way, s, of the randomization ``latency``."""
+
+    eases_in: bool | None = None
+    """Whether noise and latency grow in training, from nothing to all of it, as the stance is found; an evaluation has
+    all of them."""
 
     action_scale: float | None = None
     """α, rad."""
@@ -233,9 +159,27 @@ class SpotSettings:
                 raise CurriculumError(
                     f"unknown reward term {name!r} in preset {self.preset!r}. {did_you_mean(name, preset.weights)}"
                 )
-        for kind in self.randomized():
+        kinds = self.randomized()
+        for kind in kinds:
             if kind not in KINDS:
                 raise CurriculumError(f"unknown randomization {kind!r}. {did_you_mean(kind, KINDS)}")
+        if {"delay", "latency"} <= set(kinds):
+            raise CurriculumError("spot randomize: 'latency' delays commands already: leave 'delay' out.")
+        if self.linear_velocity not in (None, *LINEAR_VELOCITIES):
+            known = did_you_mean(str(self.linear_velocity), LINEAR_VELOCITIES)
+            raise CurriculumError(f"unknown linear_velocity {self.linear_velocity!r}. {known}")
+        self._check_latencies()
+        self.command_limits()
+
+    def _check_latencies(self) -> None:
+        step = self.physics_step * self.decimation
+        longest = {"state_latency": step, "command_latency": MAX_COMMAND_DELAY * self.physics_step}
+        for name, most in longest.items():
+            low, high = getattr(self, name)
+            if not 0.0 <= low <= high <= most + 1e-9:
+                raise CurriculumError(
+                    f"spot {name}: expected least and largest seconds within 0 and {most:g}, got {low}, {high}."
+                )
 
     def preset_values(self) -> SpotPreset:
         """Return the preset that the settings start from."""
@@ -246,6 +190,23 @@ class SpotSettings:
         preset = self.preset_values()
         scale = preset.action_scale if self.action_scale is None else self.action_scale
         return scale, preset.action_limit if self.action_limit is None else self.action_limit
+
+    def command_limits(self) -> CommandLimits | None:
+        """Return the numbers of the command limiter; None without one."""
+        chosen = self.preset_values().limiter if self.limiter is None else self.limiter
+        if isinstance(chosen, bool) or chosen is None:
+            return LIMITERS["robot"] if chosen else None
+        if isinstance(chosen, str):
+            if chosen not in LIMITERS:
+                raise CurriculumError(f"unknown limiter {chosen!r}. {did_you_mean(chosen, LIMITERS)}")
+            return LIMITERS[chosen]
+        return CommandLimits.from_dict(chosen)
+
+    def effective_sensing(self) -> tuple[LinearVelocity, bool]:
+        """Return how the linear velocity is observed, and whether noise and latency grow in training."""
+        preset = self.preset_values()
+        velocity = preset.linear_velocity if self.linear_velocity is None else self.linear_velocity
+        return velocity, preset.eases_in if self.eases_in is None else self.eases_in
 
     def effective_weights(self, policy_step: float) -> tuple[dict[str, float], FallCost]:
         """Return the weights after scaling by the policy step, and what a fall costs, early and late."""
@@ -261,6 +222,5 @@ class SpotSettings:
     def randomized(self) -> tuple[str, ...]:
         """Return the names of what is randomized."""
         if isinstance(self.randomize, bool):
-            chosen = KINDS if self.randomize else ()
-            return tuple(kind for kind in chosen if kind != "delay" or find_preset(self.preset).delay)
+            return (*PAPER_KINDS, *self.preset_values().more_kinds) if self.randomize else ()
         return (self.randomize,) if isinstance(self.randomize, str) else tuple(self.randomize)

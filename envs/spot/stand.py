@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
-
+from adc_wrappers.backends.array_kinds import fill_rows
 from adc_wrappers.backends.base import RobotState
 
 from .body import SPATIAL, SpotBody, array_namespace
@@ -14,7 +13,7 @@ from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
 from .settings import SUCCESS_SECONDS, SpotSettings
 from .terms import Stance, any_touching, in_stance, touching_links
 
-__all__ = ["StandLogic", "fill_rows"]
+__all__ = ["StandLogic"]
 
 
 class StandLogic:
@@ -52,6 +51,7 @@ class StandLogic:
         self.stance, self.body = stance, body
         self.hold_steps = max(1, round(SUCCESS_SECONDS / policy_step))
         """Policy steps for which an episode must end in the stance to count as a success."""
+        self._eases_in = settings.effective_sensing()[1]
         self.weights, self.fall_cost = settings.effective_weights(policy_step)
         self._fall_links = [i for i, name in enumerate(links) if name.endswith(preset.fall_links)]
         self._constants: dict[str, Any] = {
@@ -93,7 +93,7 @@ class StandLogic:
         self.look(state, before, action, stopped=stopped)
         if not self.early_termination:
             self.fell |= self.fallen
-        if self.training and self.fall_cost.eases:  # reads from a device; no preset of the paper does
+        if self.training and (self.fall_cost.eases or self._eases_in):  # reads from a device; no preset of the paper's
             self.fall_cost.note(self.holds)
 
     def look(self, state: RobotState, before: RewardInputs, action: Any, *, stopped: bool = False) -> None:
@@ -129,6 +129,11 @@ class StandLogic:
         weights = {**self.weights, "fall": -fall_cost}
         return {name: weight * REWARD_TERMS[name](self._step) for name, weight in weights.items()}
 
+    @property
+    def level(self) -> float:
+        """How much noise and latency there is, in [0, 1]: all of it, but in training where they grow."""
+        return self.fall_cost.found if self.training and self._eases_in else 1.0
+
     def progress(self) -> Any:
         """Return how far every robot is on its way: 1 in the stance, 0 elsewhere."""
         return as_number(self.holds, self._step.action)
@@ -149,11 +154,3 @@ class StandLogic:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore it."""
         self.fall_cost.load_state_dict(state)
-
-
-def fill_rows(array: Any, rows: Any, value: float) -> None:
-    """Write one value into rows of an array in place; of a tensor without a transfer from the host."""
-    if type(array) is np.ndarray:
-        array[rows] = value
-    else:
-        array.index_fill_(0, rows, value)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotBackend, RobotStart
+from adc_wrappers.backends.limiter import CommandLimiter
 from adc_wrappers.backends.robots import make_robot_backend
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.action_term import ActionTerm
@@ -30,6 +31,7 @@ from .body import (
 )
 from .failures import StandMonitor
 from .randomization import SpotRandomization
+from .sensing import SpotSensing
 from .settings import SpotSettings
 from .stand import StandLogic
 from .terms import HANDSTAND, HINDSTAND, Stance, observation
@@ -42,7 +44,8 @@ class SpotStandTask(Task):
 
     - Observation, 45: base linear and angular velocity and gravity in the body frame, joint positions relative to the
       nominal pose, joint velocities, last action.
-    - Action, 12: joint targets ``q_0 + α clip(a)``.
+    - Action, 12: joint targets ``q_0 + α clip(a)``. With a command limiter, what it lets through of them; the last
+      action in the observation, and in what a change of actions costs, is then that.
     - Success: within 20° of the wanted orientation, lifted feet off the ground and nothing but the supporting feet on
       it, for the last 2 s of an episode that did not terminate.
 
@@ -64,16 +67,25 @@ class SpotStandTask(Task):
         self.adc_config = CurriculumConfig(length_max=float(settings.time_limit))
         self.action_scale, self.action_limit = settings.effective_actions()
         joints = len(backend.joint_names)
-        size = 2 * len(body.linear_axes) + len(body.angular_axes) + 3 * joints
-        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        velocity, _ = settings.effective_sensing()
+        self._velocity = velocity != "none"
+        self.observation_scale = observation_scale(joints, body, velocity=self._velocity)
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (len(self.observation_scale),), np.float32)
         self.action_space = gym.spaces.Box(-self.action_limit, self.action_limit, (joints,), np.float32)
-        self._randomization = SpotRandomization(backend, settings.randomized(), preset.push_axes, body)
-        self.mirror = None if body.robot.planar else spot_mirror(backend.joint_names)
-        self.observation_scale = observation_scale(joints, body)
+        kinds = settings.randomized()
+        self._randomization = SpotRandomization(backend, kinds, preset.push_axes, body, settings.command_latency)
+        self.mirror = None if body.robot.planar else spot_mirror(backend.joint_names, velocity=self._velocity)
         self.action_term: ActionTerm = ActionTerm(backend.num_envs, backend.joint_names)
         self._rng = np.random.default_rng(0)
         self._action: NDArray[np.float64] = np.zeros((backend.num_envs, joints))
         state = backend.state()
+        self.sensing = SpotSensing(state, kinds, velocity, self.policy_step, settings.state_latency)
+        """What the robots measure."""
+        limits = settings.command_limits()
+        self.limiter: CommandLimiter | None = None
+        """What stands between targets and joints."""
+        if limits is not None:
+            self.limiter = CommandLimiter(limits, body.robot, self.policy_step, self._held())
         self.logic = StandLogic(settings, stance, backend.link_names, self.policy_step, state, self._action, body)
         """Rewards, falls, success and what is learned, the same on every simulator."""
         self._before = self.logic.moment(state, self._action)
@@ -104,18 +116,42 @@ class SpotStandTask(Task):
     def begin(self, env_ids: NDArray[np.int64], rng: np.random.Generator) -> None:
         """Stand chosen robots on the ground, randomized."""
         self._rng = rng
-        self._randomization.begin(env_ids, rng)
+        level = self.logic.level
+        self._randomization.begin(env_ids, rng, level)
+        self.sensing.begin(self.backend.state(), env_ids, self._draw, level)
         self._action[env_ids] = 0.0
+        if self.limiter is not None:
+            held = self._held()[env_ids]
+            self.limiter.begin(held, env_ids)
+            self._action[env_ids] = self._as_action(held)
         self.logic.begin(env_ids)
         self.look()
+
+    def _held(self) -> NDArray[np.float64]:
+        """Return the targets that the robots hold before a policy's first."""
+        held = self.backend.held_targets()
+        positions: NDArray[np.float64] = self.backend.state().joint_positions
+        return positions if held is None else held
+
+    def _draw(self, shape: tuple[int, int]) -> NDArray[np.float64]:
+        return self._rng.uniform(-1.0, 1.0, shape)
+
+    def _as_action(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        return (targets - self.backend.nominal_pose) / self.action_scale
 
     def advance(self, actions: NDArray[np.float32]) -> None:
         """Push robots whose time has come, and hold the joint targets for one policy step."""
         self._randomization.maybe_push(self._rng)
         self._before = self.logic.moment(self.backend.state(), self._action)
-        self._action = actions.astype(np.float64).clip(-self.action_limit, self.action_limit)
-        self.backend.advance(self.targets(self._action))
+        asked = actions.astype(np.float64).clip(-self.action_limit, self.action_limit)
+        targets = self.targets(asked)
+        self.backend.advance(targets)
         self.action_term.end_step()
+        self._action = asked
+        if self.limiter is not None:
+            self.limiter.accept(targets)
+            self._action = self._as_action(targets)
+        self.sensing.step(self.backend.state(), self._draw, self.logic.level)
         self.logic.step(self.backend.state(), self._before, self._action, stopped=self.incident() is not None)
 
     def look(self) -> None:
@@ -123,13 +159,22 @@ class SpotStandTask(Task):
         self.logic.look(self.backend.state(), self._before, self._action, stopped=self.incident() is not None)
 
     def targets(self, actions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the joint targets of clipped actions: q_0, and α times what the action term makes of them."""
+        """Return the joint targets of clipped actions: q_0, and α times what the action term makes of them, limited.
+
+        Nothing is remembered: asking twice gives the same.
+        """
         applied: NDArray[np.float64] = self.action_term(actions, self.action_limit)
-        return self.backend.nominal_pose + self.action_scale * applied
+        targets = self.backend.nominal_pose + self.action_scale * applied
+        if self.limiter is None:
+            return targets
+        seen, gains = self.sensing.seen(self.backend.state()), self.backend.gains()
+        limited: NDArray[np.float64] = self.limiter(targets, seen.joint_positions, seen.joint_velocities, *gains)
+        return limited
 
     def observe(self) -> NDArray[np.float32]:
         """Return what the policy of every env sees."""
-        values = observation(self.backend.state(), self.backend.nominal_pose, self._action, self.body)
+        seen = self.sensing.seen(self.backend.state())
+        values = observation(seen, self.backend.nominal_pose, self._action, self.body, velocity=self._velocity)
         return np.asarray(values, dtype=np.float32)
 
     def reward_terms(self) -> dict[str, NDArray[np.float64]]:
@@ -159,7 +204,10 @@ class SpotStandTask(Task):
 
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return the randomized parameters of every env."""
-        return self._randomization.describe()
+        found = self._randomization.describe()
+        if "latency" in self.settings.randomized():
+            found["state_latency"] = self.sensing.age[:, 0] * self.policy_step
+        return found
 
     def incident(self) -> dict[str, Any] | None:
         """Return why the backend's guard has ended the episode."""
@@ -194,6 +242,8 @@ class SpotStandTask(Task):
         start = RobotStart(*parts, state.joint_positions, state.joint_velocities)
         values = {name: part[env_ids] for name, part in start._asdict().items()}
         values |= {"action": self._action[env_ids], "fell": self.logic.fell[env_ids].astype(np.float64)}
+        if self.limiter is not None:
+            values |= {"targets": self.limiter.targets[env_ids], "change": self.limiter.change[env_ids]}
         return {**values, **self._randomization.save(env_ids)}
 
     def restore(self, snapshot: Snapshot, env_ids: NDArray[np.int64]) -> None:
@@ -201,6 +251,9 @@ class SpotStandTask(Task):
         self._randomization.load(snapshot, env_ids)
         self.backend.reset(RobotStart(*(snapshot[name] for name in RobotStart._fields)), env_ids)
         self._action[env_ids] = snapshot["action"]
+        if self.limiter is not None:
+            self.limiter.begin(snapshot["targets"], env_ids)
+            self.limiter.change[env_ids] = snapshot["change"]
         self.logic.fell[env_ids] = snapshot["fell"].astype(bool)
         self.look()
 
@@ -213,6 +266,8 @@ class SpotStandTask(Task):
             "action": self._action.copy(),
             "fell": self.logic.fell.copy(),
             "randomization": self._randomization.env_state(),
+            "sensing": self.sensing.env_state(),
+            **({} if self.limiter is None else {"limiter": self.limiter.env_state()}),
             "physics": physics,
         }
 
@@ -222,6 +277,10 @@ class SpotStandTask(Task):
         put_array(self._action, state, "action")
         put_array(self.logic.fell, state, "fell")
         self._randomization.load_env_state(part_of(state, "randomization"))
+        if self.sensing.active:
+            self.sensing.load_env_state(part_of(state, "sensing"))
+        if self.limiter is not None:
+            self.limiter.load_env_state(part_of(state, "limiter"))
         self.backend.load_physics_state(part_of(state, "physics"))
         self.look()
 
@@ -239,7 +298,10 @@ class SpotStandTask(Task):
             action_limit=float(self.action_limit),
             policy_step=float(self.policy_step),
             physics_step=float(self.backend.physics_step),
-            observation=observation_layout(joints, self.body),
+            observation=observation_layout(
+                joints, self.body, velocity=self._velocity, limited=self.limiter is not None
+            ),
+            limiter=None if self.limiter is None else self.limiter.limits,
         )
 
 
@@ -268,7 +330,7 @@ def _make_task(
 ) -> SpotStandTask:
     arguments: dict[str, Any] = {"physics_step": settings.physics_step, "decimation": settings.decimation}
     if name == "spot":
-        _check_for_robot(settings)
+        _check_for_robot(settings, robot)
         arguments.update(wanted=stance.gravity, **robot)
     else:
         arguments.update(model=settings.model, robot=body.robot)
@@ -280,8 +342,13 @@ def _make_task(
         raise
 
 
-def _check_for_robot(settings: SpotSettings) -> None:
+def _check_for_robot(settings: SpotSettings, robot: dict[str, Any]) -> None:
     """Refuse what a robot cannot do."""
+    if settings.command_limits() is not None and robot.get("soft_start_steps"):
+        raise BackendError(
+            "a command limiter is its own soft start, and targets that are blended are not the limited ones: expected "
+            f"soft_start_steps=0, got {robot['soft_start_steps']}."
+        )
     if settings.randomized():
         raise BackendError(
             f"a robot cannot be randomized, got randomize={settings.randomize!r}: make the env with randomize=False."

@@ -88,13 +88,16 @@ def norm(values: Any) -> Any:
     return array_namespace(values).sqrt(square_sum(values))
 
 
-def observation(state: RobotState, nominal_pose: Any, last_action: Any, body: SpotBody = SPATIAL) -> Any:
+def observation(
+    state: RobotState, nominal_pose: Any, last_action: Any, body: SpotBody = SPATIAL, *, velocity: bool = True
+) -> Any:
     """What the policy sees: base velocities, gravity, joint positions and velocities, last action.
 
-    45 numbers of Spot in space, 17 of Spot in its plane, where velocities and gravity have no other parts.
+    45 numbers of Spot in space, 17 of Spot in its plane, where velocities and gravity have no other parts; fewer by the
+    linear velocity's where that is left out.
     """
     parts = (
-        _along(state.base_linear_velocity, body.linear_axes),
+        *((_along(state.base_linear_velocity, body.linear_axes),) if velocity else ()),
         _along(state.base_angular_velocity, body.angular_axes),
         _along(state.projected_gravity, body.linear_axes),
         state.joint_positions - nominal_pose,

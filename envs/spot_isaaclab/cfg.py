@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import isaaclab.sim as sim_utils
@@ -12,7 +13,15 @@ from isaaclab.scene import InteractiveSceneCfg
 from isaaclab.sensors import ContactSensorCfg
 from isaaclab.utils import configclass
 
-from adc_wrappers.envs.spot.randomization import DELAY_STEPS, FRICTION, MASS, PUSH_INTERVAL, PUSH_VELOCITY
+from adc_wrappers.backends.isaaclab.events import randomize_gain_factors
+from adc_wrappers.envs.spot.randomization import (
+    DELAY_STEPS,
+    FRICTION,
+    GAIN_FACTOR,
+    MASS,
+    PUSH_INTERVAL,
+    PUSH_VELOCITY,
+)
 from adc_wrappers.envs.spot.settings import SpotSettings
 
 from .assets import SpotSource, spot_cfg
@@ -45,7 +54,7 @@ class SpotSceneCfg(InteractiveSceneCfg):
 
 @configclass
 class SpotEventsCfg:
-    """The paper's randomization, as far as it is not part of a reset; a term that is None is off."""
+    """The randomization, as far as it is not part of a reset; a term that is None is off."""
 
     friction: EventTermCfg | None = EventTermCfg(
         func=mdp.randomize_rigid_body_material,
@@ -72,6 +81,11 @@ class SpotEventsCfg:
         mode="interval",
         interval_range_s=PUSH_INTERVAL,
         params={"velocity_range": {}},
+    )
+    gains: EventTermCfg | None = EventTermCfg(
+        func=randomize_gain_factors,
+        mode="reset",
+        params={"stiffness_range": GAIN_FACTOR, "damping_range": GAIN_FACTOR},
     )
 
 
@@ -132,17 +146,28 @@ def handstand_cfg(
     if hasattr(config.sim, "use_newton_actuators"):
         config.sim.use_newton_actuators = native_actuators
     config.scene.num_envs = num_envs
-    config.scene.robot = spot_cfg(source, max_delay=DELAY_STEPS if "delay" in kinds else 0)
+    config.scene.robot = spot_cfg(source, max_delay=_longest_delay(task))
     config.events = _events(kinds, task.preset_values().push_axes)
     return config
 
 
+def _longest_delay(task: SpotSettings) -> int:
+    """Return the largest delay of commands that is drawn, in physics steps."""
+    kinds = task.randomized()
+    if "latency" in kinds:
+        return round(task.command_latency[1] / task.physics_step)
+    return DELAY_STEPS if "delay" in kinds else 0
+
+
 def _events(kinds: tuple[str, ...], push_axes: tuple[int, ...]) -> SpotEventsCfg | None:
-    wanted = [name for name in ("friction", "mass", "push") if name in kinds]
+    if "joint_friction" in kinds:
+        warnings.warn("Isaac Lab's joints are not given the randomization 'joint_friction' here.", stacklevel=3)
+    known = ("friction", "mass", "push", "gains")
+    wanted = [name for name in known if name in kinds]
     if not wanted:
         return None
     events = SpotEventsCfg()
-    for name in ("friction", "mass", "push"):
+    for name in known:
         if name not in wanted:
             setattr(events, name, None)
     if events.push is not None:

@@ -9,15 +9,18 @@ import gymnasium as gym
 import torch
 from isaaclab.envs import DirectRLEnv
 
+from adc_wrappers.backends.array_kinds import fill_rows
 from adc_wrappers.backends.base import RobotStart, RobotState
 from adc_wrappers.backends.isaaclab import IsaacLabBackend
 from adc_wrappers.backends.isaaclab.spot_state import SpotReader
-from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE
+from adc_wrappers.backends.limiter import CommandLimiter
+from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE, SPOT
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.action_term import ActionTerm
-from adc_wrappers.envs.spot.body import rotate
+from adc_wrappers.envs.spot.body import SPATIAL, observation_scale, rotate
+from adc_wrappers.envs.spot.sensing import SpotSensing
 from adc_wrappers.envs.spot.settings import SpotSettings
-from adc_wrappers.envs.spot.stand import StandLogic, fill_rows
+from adc_wrappers.envs.spot.stand import StandLogic
 from adc_wrappers.envs.spot.terms import HANDSTAND, Stance, observation
 
 from .cfg import SpotHandstandEnvCfg
@@ -41,6 +44,8 @@ class SpotStandIsaacEnv(DirectRLEnv):
 
     cfg: SpotHandstandEnvCfg
     stance: Stance = HANDSTAND
+    limiter: CommandLimiter | None = None
+    """What stands between targets and joints."""
 
     def __init__(self, cfg: SpotHandstandEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
         self.settings = SpotSettings(**cfg.settings)
@@ -48,6 +53,9 @@ class SpotStandIsaacEnv(DirectRLEnv):
         self.action_scale, self.action_limit = self.settings.effective_actions()
         cfg.action_space = gym.spaces.Box(-self.action_limit, self.action_limit, (len(JOINT_NAMES),))
         self._kinds = self.settings.randomized()
+        velocity, _ = self.settings.effective_sensing()
+        self._velocity = velocity != "none"
+        cfg.observation_space = len(observation_scale(len(JOINT_NAMES), SPATIAL, velocity=self._velocity))
         super().__init__(cfg, render_mode, **kwargs)
         self._nominal = torch.tensor(NOMINAL_POSE, device=self.device)
         self.action_term = ActionTerm(self.num_envs, JOINT_NAMES)
@@ -62,6 +70,12 @@ class SpotStandIsaacEnv(DirectRLEnv):
         self.task = StandLogic(self.settings, self.stance, LINK_NAMES, self.step_dt, self._state, self._action)
         """Rewards, falls, success and what is learned, the same on every simulator."""
         self._before = self.task.moment(self._state, self._action)
+        latency = self.settings.state_latency
+        self.sensing = SpotSensing(self._state, self._kinds, velocity, self.step_dt, latency)
+        """What the robots measure."""
+        limits = self.settings.command_limits()
+        if limits is not None:
+            self.limiter = CommandLimiter(limits, SPOT, self.step_dt, self._targets)
 
     @cached_property
     def actuator_backend(self) -> IsaacLabBackend:
@@ -83,6 +97,24 @@ class SpotStandIsaacEnv(DirectRLEnv):
         torch.clamp(actions, -self.action_limit, self.action_limit, out=self._action)
         self._targets = self._nominal + self.action_scale * self.action_term(self._action, self.action_limit)
         self.action_term.end_step()
+        if self.limiter is not None:
+            seen = self.sensing.seen(self.state())
+            self._targets = self.limiter(self._targets, seen.joint_positions, seen.joint_velocities, *self._gains())
+            self.limiter.accept(self._targets)
+            self._action.copy_((self._targets - self._nominal) / self.action_scale)
+
+    def _gains(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return K and B in the table's order, without the envs' own factors; nothing leaves the device."""
+        gains = self.actuator_backend.gains()
+        return gains.stiffness[:, self._gain_order], gains.damping[:, self._gain_order]
+
+    @cached_property
+    def _gain_order(self) -> torch.Tensor:
+        names = list(self.actuator_backend.joint_names)
+        return torch.tensor([names.index(name) for name in JOINT_NAMES], device=self.device)
+
+    def _draw(self, shape: tuple[int, int]) -> torch.Tensor:
+        return torch.empty(shape, device=self.device).uniform_(-1.0, 1.0)
 
     def _apply_action(self) -> None:
         self._state = None
@@ -91,6 +123,7 @@ class SpotStandIsaacEnv(DirectRLEnv):
     def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
         self._state = None
         state, task = self.state(), self.task
+        self.sensing.step(state, self._draw, task.level)
         task.step(state, self._before, self._action)
         self._held.add_(1).mul_(task.holds)
         self._broken = ~torch.isfinite(self._observation(state)).all(dim=-1)
@@ -133,7 +166,12 @@ class SpotStandIsaacEnv(DirectRLEnv):
         fill_rows(self._action, rows, 0.0)
         fill_rows(self._held, rows, 0)
         self.task.begin(rows)
-        self.place(draw_start(len(rows), self._kinds, self.device), rows)
+        start: Any = draw_start(len(rows), self._kinds, self.device)
+        self.place(start, rows)
+        self.sensing.begin(self.state(), rows, self._draw, self.task.level)
+        if self.limiter is not None:
+            self.limiter.begin(start.joint_positions, rows)
+            self._action.index_copy_(0, rows, (start.joint_positions - self._nominal) / self.action_scale)
 
     def place(self, start: RobotStart, env_ids: torch.Tensor) -> None:
         """Put chosen robots into a state, given as tensors in the table's order."""
@@ -144,7 +182,8 @@ class SpotStandIsaacEnv(DirectRLEnv):
         self._state = None
 
     def _observation(self, state: RobotState) -> torch.Tensor:
-        values: torch.Tensor = observation(state, self._nominal, self._action)
+        seen = self.sensing.seen(state)
+        values: torch.Tensor = observation(seen, self._nominal, self._action, velocity=self._velocity)
         return values
 
     def _get_observations(self) -> dict[str, torch.Tensor]:

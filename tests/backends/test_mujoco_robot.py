@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from mujoco_robot_helpers import HIPS, KNEES, NOSE_DOWN, POSE, assert_same, run, shaken, start, targets
 
-from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart, RobotState
-from adc_wrappers.backends.mujoco import MAX_COMMAND_DELAY, MujocoRobotBackend, stepping
+from adc_wrappers.backends.base import MAX_COMMAND_DELAY, RobotBackend, RobotParameters, RobotStart, RobotState
+from adc_wrappers.backends.mujoco import MujocoRobotBackend, stepping
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, SPOT, knee_torque_limit, spot_mjcf
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.testing import ConformanceError, check_backend

@@ -23,7 +23,9 @@ from adc_wrappers import (
     VectorActionScaleCoupling,
     make_env,
 )
-from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE
+from adc_wrappers.backends.base import RobotState
+from adc_wrappers.backends.limiter import CommandLimiter, CommandLimits
+from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, SPOT
 from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.sb3 import ActuatorCurriculumVecEnv
 from adc_wrappers.sb3.vec_env import ActionVecEnv
@@ -292,6 +294,34 @@ def test_isaac_labs_spots_keep_the_policys_own_action_and_scale_by_name():
     torch.testing.assert_close(env._action, actions)
     wanted = [0.5 * 0.4 * 40.0 / (50.0 if name.endswith("kn") else 80.0) for name in JOINT_NAMES]
     torch.testing.assert_close(sent[-1], nominal + torch.tensor(wanted).repeat(2, 1))
+
+
+def test_isaac_labs_spots_are_limited_by_the_same_code_and_see_the_limited_target():
+    """Gains come in Isaac Lab's order, everything else in the table's."""
+    with stubbed("env") as module:
+        env = object.__new__(module.SpotStandIsaacEnv)
+    pose = torch.tensor(NOMINAL_POSE, dtype=torch.float64).repeat(2, 1)
+    names = tuple(sorted(JOINT_NAMES, key=lambda name: name[3:]))
+    stiffness = torch.tensor([[50.0 if name.endswith("kn") else 80.0 for name in names]] * 2, dtype=torch.float64)
+    gains = SimpleNamespace(stiffness=stiffness, damping=0.1 * stiffness)
+    env.__dict__["actuator_backend"] = SimpleNamespace(joint_names=names, gains=lambda: gains)
+    state = RobotState(*[torch.zeros(2, 3)] * 5, pose + 0.3, 0.0 * pose + 4.0, 0.0 * pose, torch.zeros(2, 17))
+    env.device, env._state = "cpu", state
+    env.reader = SimpleNamespace(state=lambda: state)
+    env.task = SimpleNamespace(moment=lambda state, action: None)
+    env.action_scale, env.action_limit, env._nominal = 1.2, 1.0, pose[0]
+    env._action = torch.zeros_like(pose)
+    env.action_term = ActionTerm(2, JOINT_NAMES)
+    env.sensing = SimpleNamespace(seen=lambda state: state)
+    limits = CommandLimits(torque_share=0.3)
+    env.limiter = CommandLimiter(limits, SPOT, 0.02, pose)
+    env._pre_physics_step(torch.full_like(pose, -0.9))
+    here = CommandLimiter(limits, SPOT, 0.02, pose.numpy())
+    k = np.array([[50.0 if name.endswith("kn") else 80.0 for name in JOINT_NAMES]] * 2)
+    expected = here(pose.numpy() - 1.08, pose.numpy() + 0.3, 4.0 + 0.0 * k, k, 0.1 * k)
+    np.testing.assert_allclose(env._targets.numpy(), expected)
+    np.testing.assert_allclose(env._action.numpy(), (expected - pose.numpy()) / 1.2)
+    np.testing.assert_allclose(env.limiter.change.numpy(), expected - pose.numpy())
 
 
 def test_a_term_refuses_other_shapes():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from adc_wrappers import make_env
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.backends.spot_model import FOOT_RADIUS
 from adc_wrappers.envs.spot.body import feet_in_world
-from adc_wrappers.envs.spot.randomization import KINDS
+from adc_wrappers.envs.spot.randomization import KINDS, PAPER_KINDS
 from adc_wrappers.envs.task_env import TaskEnv, TaskVectorEnv
 
 MANY = 2000
@@ -41,6 +42,15 @@ def drawn(kind: str) -> dict[str, tuple[np.ndarray, float, float]]:
         "friction": lambda: {"friction": (shown["friction"], 0.3, 1.0)},
         "mass": lambda: {"mass": (shown["mass"], -2.5, 2.5)},
         "delay": lambda: {"delay": (shown["delay"], 0.0, 4.0)},
+        "gains": lambda: {name: (shown[name], 0.9, 1.1) for name in ("stiffness_factor", "damping_factor")},
+        "joint_friction": lambda: {
+            **{f"dry{i}": (robots.parameters[0][0].joint_coulomb[:, i], 0.0, 1.0) for i in range(12)},
+            **{f"wet{i}": (robots.parameters[0][0].joint_viscous[:, i], 0.0, 0.2) for i in range(12)},
+        },
+        "latency": lambda: {
+            "states": (shown["state_latency"], 0.0, 0.02),
+            "commands": (shown["command_latency"], 0.0, 0.02),
+        },
         "pose": lambda: {
             "x": (start.base_position[:, 0], -0.5, 0.5),
             "y": (start.base_position[:, 1], -0.5, 0.5),
@@ -59,8 +69,8 @@ def drawn(kind: str) -> dict[str, tuple[np.ndarray, float, float]]:
     return found
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "push"])
-def test_ranges_are_those_of_the_papers_table_and_are_filled(kind: str) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("push", "noise")])
+def test_ranges_are_those_of_the_table_and_are_filled(kind: str) -> None:
     for name, (values, low, high) in drawn(kind).items():
         width = high - low
         assert values.min() >= low, name
@@ -68,7 +78,9 @@ def test_ranges_are_those_of_the_papers_table_and_are_filled(kind: str) -> None:
         assert values.min() < low + 0.02 * width, name
         assert values.max() > high - 0.02 * width, name
         assert np.mean(values) == pytest.approx((low + high) / 2.0, abs=0.04 * width), name
-        assert np.std(values) == pytest.approx(width / np.sqrt(12.0), rel=0.25 if kind == "delay" else 0.06), name
+        assert np.std(values) == pytest.approx(
+            width / np.sqrt(12.0), rel=0.25 if kind in ("delay", "latency") else 0.06
+        ), name
 
 
 def test_delays_are_whole_steps() -> None:
@@ -92,23 +104,29 @@ def test_each_kind_is_switched_by_itself(kind: str | None) -> None:
         task.advance(np.zeros((50, 12), np.float32))
     moved = {name for name, size in deviations(robots.starts[0][0]).items() if size > 0.0}
     assert moved == {kind} & {"pose", "velocity", "joints"}
-    assert set(task.describe()) == {kind} & {"friction", "mass", "delay"}
+    shown = {
+        "friction": {"friction"}, "mass": {"mass"}, "delay": {"delay"}, "latency": {"state_latency", "command_latency"},
+        "gains": {"stiffness_factor", "damping_factor"}, "joint_friction": {"joint_coulomb", "joint_viscous"},
+    }  # fmt: skip
+    assert set(task.describe()) == shown.get(kind or "", set())
     given = {
-        name
+        field.name
         for parameters, _ in robots.parameters
-        for name in ("friction", "base_mass_offset", "command_delay")
-        if getattr(parameters, name) is not None
+        for field in dataclasses.fields(parameters)
+        if getattr(parameters, field.name) is not None
     }
-    names = {"friction": "friction", "mass": "base_mass_offset", "delay": "command_delay"}
-    assert given == {name for key, name in names.items() if key == kind}
+    names = {**shown, "mass": {"base_mass_offset"}, "delay": {"command_delay"}, "latency": {"command_delay"}}
+    assert given == names.get(kind or "", set())
+    assert task.sensing.active == (kind in ("noise", "latency"))
     assert bool(robots.pushes) == (kind == "push")
 
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"randomize": True}, set(KINDS) - {"delay"}),
-        ({"randomize": True, "preset": "authors"}, set(KINDS)),
+        ({"randomize": True}, set(PAPER_KINDS)),
+        ({"randomize": True, "preset": "authors"}, {*PAPER_KINDS, "delay"}),
+        ({"randomize": True, "preset": "robot"}, set(KINDS) - {"delay"}),
         ({"randomize": False}, set()),
         ({"randomize": "push"}, {"push"}),
         ({"randomize": ("mass", "delay")}, {"mass", "delay"}),

@@ -243,6 +243,9 @@ def test_torch_gives_the_numbers_of_numpy() -> None:
     state, inputs = random_state(n), reward_inputs(n)
     state.projected_gravity[:5], state.contact_forces[:5] = HANDSTAND.gravity, 0.0
     state.contact_forces[:5, [4, 8]] = 50.0  # some are in the stance
+    state.joint_velocities[5:] *= 20.0  # and some are too fast, too strong and land too hard
+    state.joint_torques[5:] *= 20.0
+    state.contact_forces[5:9, 4] = 600.0
     tensors = {"before": as_torch(inputs["before"])}
     tensors |= {name: torch.as_tensor(inputs[name]) for name in ("action", "fallen")}
     constants: dict[str, Any] = {

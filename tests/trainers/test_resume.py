@@ -49,6 +49,20 @@ def test_a_stopped_run_resumes_to_the_same_end(tmp_path, task, backend, trainer,
     assert_same_run(whole, resumed)
 
 
+@pytest.mark.parametrize("backend", ["mujoco", "pybullet"])
+def test_limiter_noise_latency_and_gain_factors_go_on_too(tmp_path, backend):
+    """As the recipe for a robot trains, with all of its noise from the start."""
+    config = tiny_config("spot-handstand", backend, "rsl_rl")
+    config = replace(config, settings={**config.settings, "preset": "robot", "eases_in": False})
+    whole = run(config, tmp_path / "whole")
+    run(config, tmp_path / "stopped", stop_at=5)
+    saved = RunFolder.open(tmp_path / "stopped").checkpoints.load_latest()
+    task = unpack_state(saved.files["envs.json"], saved.files["envs.bin"])["envs"]["env"]["episodes"]["task"]
+    assert task["limiter"]["change"].any() and task["sensing"]["age"].any()
+    assert task["randomization"]["stiffness_factor"].std() > 0.0
+    assert_same_run(whole, run(config, tmp_path / "stopped", resume=True))
+
+
 @pytest.mark.parametrize("trainer", ["sb3", "rsl_rl"])
 def test_a_finished_run_that_is_given_more_steps_is_the_longer_run(tmp_path, trainer):
     """The last checkpoint is between two that are due, and its learning rate has seen the last update."""

@@ -1,0 +1,6 @@
+"""Whether a policy may be thought of for a robot: what it asks of joints, measured in simulation before any trial."""
+
+from .limits import AUDITS, AuditLimits, find_audit
+from .verdict import Audit, AuditItem, file_digest, read_audit
+
+__all__ = ["AUDITS", "Audit", "AuditItem", "AuditLimits", "file_digest", "find_audit", "read_audit"]

@@ -1,0 +1,53 @@
+"""Arrays of numpy or torch, handled alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import array_api_compat.numpy as numpy_namespace
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["array_namespace", "clipped", "constant", "fill_rows", "put_rows"]
+
+
+def array_namespace(*arrays: Any) -> Any:
+    """Return the common namespace of arrays, as :func:`array_api_compat.array_namespace` does.
+
+    >>> array_namespace(np.zeros(1)).__name__
+    'array_api_compat.numpy'
+    """
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return array_api_compat.array_namespace(*arrays)
+    return numpy_namespace
+
+
+def constant(values: ArrayLike, like: Any) -> Any:
+    """Return numbers as an array of the kind, type and place of ``like``."""
+    if type(like) is np.ndarray:
+        return np.array(values, dtype=like.dtype)
+    return array_namespace(like).asarray(values, dtype=like.dtype, device=array_api_compat.device(like))
+
+
+def clipped(values: Any, lower: Any, upper: Any) -> Any:
+    """Return values inside bounds that may be arrays; NaN stays NaN."""
+    xp = array_namespace(values)
+    return xp.minimum(xp.maximum(values, lower), upper)
+
+
+def put_rows(array: Any, rows: Any, values: Any) -> None:
+    """Write values into rows of an array in place; of a tensor without a transfer from the host."""
+    if type(array) is np.ndarray:
+        array[rows] = values
+    else:
+        array.index_copy_(0, rows, values)
+
+
+def fill_rows(array: Any, rows: Any, value: float) -> None:
+    """Write one value into rows of an array in place; of a tensor without a transfer from the host."""
+    if type(array) is np.ndarray:
+        array[rows] = value
+    else:
+        array.index_fill_(0, rows, value)
