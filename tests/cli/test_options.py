@@ -9,7 +9,7 @@ import sys
 import pytest
 import tyro
 
-from adc_wrappers.cli.main import main
+from adc_wrappers.cli.main import COMMANDS, load_command, main
 from adc_wrappers.cli.overrides import changes_of, field_texts, parse_joint_values
 from adc_wrappers.cli.select_k0 import _OF_THE_SEARCH, SelectK0
 from adc_wrappers.cli.study import StudyRun
@@ -178,6 +178,21 @@ def test_the_help_imports_no_torch():
         "import sys; from adc_wrappers.cli.main import main\n"
         "try: main(['train', '--help'])\nexcept SystemExit: pass\n"
         "raise SystemExit('torch' in sys.modules or 'stable_baselines3' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_the_overview_says_what_commands_say_of_themselves_and_imports_none_of_them(capsys):
+    assert main(["--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, command in COMMANDS.items():
+        assert " ".join(load_command(name).__doc__.split("\n\n")[0].split()) == command.summary
+        assert f"{name} {command.summary}" in shown
+    code = (
+        "import sys; from adc_wrappers.cli.main import main, COMMANDS\n"
+        "assert main(['--help']) == 0 and main([]) == 2 and main(['--sed', 'train']) == 2\n"
+        "loaded = {f'adc_wrappers.cli.{command.module}' for command in COMMANDS.values()} | {'tyro', 'torch'}\n"
+        "raise SystemExit(bool(loaded & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
