@@ -14,6 +14,7 @@ from adc_wrappers.cli.overrides import changes_of, field_texts, parse_joint_valu
 from adc_wrappers.cli.select_k0 import _OF_THE_SEARCH, SelectK0
 from adc_wrappers.cli.study import StudyRun
 from adc_wrappers.cli.train import Train
+from adc_wrappers.cli.viability import Viability
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.training import PpoConfig, TrainConfig
 from adc_wrappers.training.ppo import ActionConfig
@@ -201,3 +202,15 @@ def test_the_config_of_a_run_is_as_before_without_options():
     options = parse(Train, "")
     config = options.scheduled(options.new_config(0, print))
     assert TrainConfig.from_dict(config.to_dict()) == config and options.ppo == options.curriculum == {}
+
+
+def test_a_quick_look_at_viability_is_coarser_but_for_what_is_said():
+    def quick(*words):
+        return tyro.cli(Viability, args=["--quick", *words]).coarse()
+
+    usual, coarse = Viability(), quick("--samples", "7")
+    assert set(coarse.slices) <= set(coarse.frequencies) < set(usual.frequencies)
+    assert max(coarse.kernel_points) < max(usual.kernel_points) and len(coarse.pairs) < len(usual.pairs)
+    assert coarse.samples == 7 and not coarse.influence and not coarse.quick
+    assert coarse.start_points < usual.start_points
+    assert quick("--kernel-points", "5", "7").kernel_points == (5, 7)
