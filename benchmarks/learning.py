@@ -8,8 +8,8 @@ observations and rewards, bounded deviation, annealing).
 
 All learners of a seed take turns, an iteration each, every one in a process of its own, so that what else the machine
 does meets all of them. The time of a learner is what its main thread uses of a CPU in its own turns: on idle cores that
-is the time it takes. Evaluations are not counted. Half of the steps are in the stance when they are so over ten
-iterations; 90 % success is that of the mean action at exactly the target stiffness, evaluated at equal distances. A
+is the time it takes. Imports and evaluations are not counted. Half of the steps are in the stance when they are so over
+ten iterations; 90 % success is that of the mean action at exactly the target stiffness, evaluated at equal distances. A
 learner stops when it has reached both, or at the end of its budget. The table has medians over seeds, with 95 %
 intervals of the median (bootstrap; a seed that did not get there counts as later than all others), and how many seeds
 got there.
@@ -111,9 +111,13 @@ class StanceShare:
 
     def __init__(self) -> None:
         self._held, self._seen = 0, 0
+        self.began: tuple[float, float] | None = None
+        """CPU and wall time at the first episode: what comes before is imports and models."""
 
     def begin(self, env_ids: Any) -> None:
-        """Nothing to note."""
+        """Note the time of the first episode."""
+        if self.began is None:
+            self.began = time.thread_time(), time.perf_counter()
 
     def step(self, outcome: Any) -> None:
         """Count."""
@@ -160,6 +164,8 @@ class Turns:
     def __init__(self, pipe: Connection, stance: StanceShare, folder: RunFolder, episodes: int) -> None:
         self._pipe, self._stance, self._folder, self._episodes = pipe, stance, folder, episodes
         self._evaluated = folder.checkpoints.paths()[-1:]
+        self._first = True
+        self._told: Row = {}
         self.wait()
 
     def wait(self) -> None:
@@ -170,18 +176,34 @@ class Turns:
 
     def update(self, steps: int, row: Row, policy: TrainedPolicy | None = None) -> None:
         """Report an iteration; evaluate where there is a new checkpoint, or a policy is given."""
+        if self._first and self._stance.began is not None:
+            self._cpu, self._wall = self._stance.began
+        self._first = False
         cpu, wall = time.thread_time() - self._cpu, time.perf_counter() - self._wall
-        told = {"steps": steps, "stance": self._stance.take(), "stiffness": row["stiffness"], "cpu": cpu, "wall": wall}
+        self._told = told = {
+            "steps": steps,
+            "stance": self._stance.take(),
+            "stiffness": row["stiffness"],
+            "cpu": cpu,
+            "wall": wall,
+        }
         newest = self._folder.checkpoints.paths()[-1:]
         if policy is None and newest != self._evaluated:
             policy = load_trained(self._folder)
-        if policy is not None:
-            self._evaluated = newest
-            setup = EvaluationSetup.of(policy.config)
-            _, summary = evaluate_policy(policy, setup, episodes=self._episodes, seed=EVALUATION_SEED)
-            told |= {"success": float(summary["success_rate"]), "evaluated_steps": policy.steps}
-        self._pipe.send(told)
+        self._evaluated = newest
+        self._pipe.send(told if policy is None else told | self._judge(policy))
         self.wait()
+
+    def finish(self) -> None:
+        """Report a checkpoint that was written after the last iteration's report."""
+        if self._told and self._folder.checkpoints.paths()[-1:] != self._evaluated:
+            self._pipe.send(self._told | {"cpu": 0.0, "wall": 0.0} | self._judge(load_trained(self._folder)))
+            self.wait()
+
+    def _judge(self, policy: TrainedPolicy) -> Row:
+        setup = EvaluationSetup.of(policy.config)
+        _, summary = evaluate_policy(policy, setup, episodes=self._episodes, seed=EVALUATION_SEED)
+        return {"success": float(summary["success_rate"]), "evaluated_steps": policy.steps}
 
 
 def learn(pipe: Connection, learner: Learner, config: TrainConfig, path: Path, episodes: int) -> None:
@@ -198,6 +220,7 @@ def learn(pipe: Connection, learner: Learner, config: TrainConfig, path: Path, e
                 learn_in_one_file(config, folder, turns)
             else:
                 find_trainer(config.trainer).train(config, folder, resume=begun, reporter=turns)
+                turns.finish()
     else:
         pipe.recv()
     pipe.send(None)
@@ -290,9 +313,10 @@ def reached(rows: Sequence[Row]) -> dict[str, tuple[float, float]]:
         if np.mean([row["stance"] for row in rows[index - WINDOW + 1 : index + 1]]) >= STANCE:
             found["stance"] = rows[index]["steps"], float(seconds[index])
             break
-    for index, row in enumerate(rows):
-        if row.get("success", 0.0) >= SUCCESS:
-            found["success"] = row["steps"], float(seconds[index])
+    for row in rows:
+        if row.get("success", 0.0) >= SUCCESS:  # of a checkpoint that may be an iteration old
+            steps = row["evaluated_steps"]
+            found["success"] = steps, float(max(seconds[i] for i, each in enumerate(rows) if each["steps"] <= steps))
             break
     return found
 

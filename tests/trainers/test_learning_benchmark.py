@@ -16,13 +16,19 @@ from benchmarks.learning import WINDOW, Learner, Log, StanceShare, cell, median_
 def rows(stances: list[float], successes: dict[int, float] | None = None) -> list[dict[str, float]]:
     told: list[dict[str, float]] = [{"steps": 100.0 * (i + 1), "stance": s, "cpu": 2.0} for i, s in enumerate(stances)]
     for index, success in (successes or {}).items():
-        told[index]["success"] = success
+        told[index] |= {"success": success, "evaluated_steps": told[index]["steps"]}
     return told
 
 
 def test_a_goal_is_reached_when_the_window_is_full_of_it():
     found = reached(rows([0.0] * 5 + [0.5] * WINDOW + [1.0], {3: 0.85, 7: 0.9, 9: 1.0}))
     assert found == {"stance": (100.0 * (5 + WINDOW), 2.0 * (5 + WINDOW)), "success": (800.0, 16.0)}
+
+
+def test_the_success_of_an_older_checkpoint_counts_when_it_was_written():
+    told = rows([0.0] * 6)
+    told[4] |= {"success": 0.95, "evaluated_steps": 300.0}
+    assert reached(told)["success"] == (300.0, 6.0)
 
 
 def test_a_short_peak_of_the_stance_is_no_goal_and_what_is_not_reached_is_infinite():
