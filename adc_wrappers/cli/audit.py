@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from .policies import open_policy
+from .evaluate import open_policy
 
 if TYPE_CHECKING:
     from adc_wrappers.audit import Audit as Verdict
@@ -72,7 +72,7 @@ class Audit:
         _print(console, found.audit)
         console.print(f"numbers  {folder / 'audit.json'}")
         if self.picture:
-            from adc_wrappers.audit.figures import draw_audit, draw_comparison
+            from adc_wrappers.audit.pictures import draw_audit, draw_comparison
 
             console.print(f"picture  {draw_audit(found, limits, folder / 'audit.png')}")
             if self.against is not None:

@@ -58,7 +58,7 @@ class GainsCommand:
     def run(self) -> int:
         """Measure, suggest, draw."""
         from adc_wrappers.gains import measure_responses, open_bench
-        from adc_wrappers.gains.figures import write_gains
+        from adc_wrappers.gains.pictures import write_gains
 
         if self.stiffness is not None and not self.stiffness > 0.0:
             raise CurriculumError(f"--stiffness: expected a positive number, got {self.stiffness}.")

@@ -5,65 +5,113 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import tyro
 from rich.console import Console
+from rich.table import Table
 
 from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError, did_you_mean
 from adc_wrappers.core.files import DiskFullError, is_disk_full
 from adc_wrappers.runs import CheckpointError, RunFolderError
 
-from .advise import Advise
-from .audit import Audit
-from .demo import Demo
-from .deploy import Deploy
-from .doctor import Doctor, Envs
-from .evaluate import Evaluate
-from .export import Export
-from .feasible import Feasible
-from .gains import GainsCommand
-from .narrowness import NarrownessCommand
-from .play import Play
-from .plot import Plot
-from .push import Pull, Push
-from .recipe_help import named_task
-from .select_k0 import SelectK0
-from .spot_sim import SpotSim
-from .study import Study
-from .sysid import Sysid
-from .train import Train
-from .trials import Trials
-from .viability import Viability
-from .view import View
+__all__ = ["COMMANDS", "Command", "load_command", "main"]
 
-__all__ = ["main"]
 
-COMMANDS: dict[str, Any] = {
-    "demo": Demo,
-    "train": Train,
-    "eval": Evaluate,
-    "play": Play,
-    "view": View,
-    "plot": Plot,
-    "export": Export,
-    "audit": Audit,
-    "push": Push,
-    "pull": Pull,
-    "deploy": Deploy,
-    "trials": Trials,
-    "feasible": Feasible,
-    "gains": GainsCommand,
-    "select-k0": SelectK0,
-    "sysid": Sysid,
-    "study": Study,
-    "viability": Viability,
-    "narrowness": NarrownessCommand,
-    "advise": Advise,
-    "spot-sim": SpotSim,
-    "envs": Envs,
-    "doctor": Doctor,
+class Command(NamedTuple):
+    """Where a subcommand is; it is imported only when it is asked for."""
+
+    module: str
+    """Its module, beside this one."""
+
+    kind: str
+    """Its class."""
+
+    summary: str
+    """The first paragraph of its docstring."""
+
+
+COMMANDS: dict[str, Command] = {
+    "demo": Command(
+        "demo",
+        "Demo",
+        "Train with the curriculum and at the target stiffness side by side, evaluate both there, draw and film them.",
+    ),
+    "train": Command(
+        "train", "Train", "Train a policy under the curriculum, evaluate it at the target gains, plot the run."
+    ),
+    "eval": Command(
+        "evaluate",
+        "Evaluate",
+        "Evaluate a policy with the joints at exactly the target gains; say and draw how episodes ended.",
+    ),
+    "play": Command("play", "Play", "Show a policy at the target gains: in a window, or as GIF or MP4."),
+    "view": Command(
+        "view", "View", "Watch a policy, or a task without one, live in the browser or in MuJoCo's window."
+    ),
+    "plot": Command(
+        "plot", "Plot", "Draw stiffness, episode length and success of one or several runs: PNG, and the CSV behind it."
+    ),
+    "export": Command(
+        "export", "Export", "Write a run's newest policy as one ONNX file that says everything needed to run it."
+    ),
+    "audit": Command(
+        "audit",
+        "Audit",
+        "Measure in simulation what a policy would ask of a robot, and judge it; exit code 1 if it fails.",
+    ),
+    "push": Command(
+        "push",
+        "Push",
+        "Share a policy on a model hub, with a card that says task, gains, training, evaluation, and a film.",
+    ),
+    "pull": Command(
+        "push", "Pull", "Bring a shared policy here; it is kept only if it passes every check of a policy file."
+    ),
+    "deploy": Command("deploy", "Deploy", "Run a policy file on a Spot: preflight, then shadow or armed, recorded."),
+    "trials": Command("trials", "Trials", "Report recorded trials: success, times, retries, failures, timing."),
+    "feasible": Command(
+        "feasible",
+        "Feasible",
+        "Find the smallest action scale α with which joints of stiffness K can hold a stance on two feet.",
+    ),
+    "gains": Command(
+        "gains",
+        "GainsCommand",
+        "Measure how every joint follows its target, and suggest K, B, the action scale and K_0 with reasons.",
+    ),
+    "select-k0": Command(
+        "select_k0",
+        "SelectK0",
+        "Choose K_0 by the paper's rule: raise K from the target until a policy trained at that K passes.",
+    ),
+    "sysid": Command("sysid", "Sysid", "Identify a robot: collect a log, fit parameters, validate them."),
+    "study": Command(
+        "study", "Study", "Compare conditions over many seeds, with honest statistics, on one machine or many."
+    ),
+    "viability": Command(
+        "viability",
+        "Viability",
+        "Draw the paper's cart-pole figure, compute the viability kernel, and check the proposition.",
+    ),
+    "narrowness": Command(
+        "narrowness",
+        "NarrownessCommand",
+        "Estimate ε: the share of states met by random exploration that can still be saved, over the stiffness K.",
+    ),
+    "advise": Command(
+        "advise",
+        "Advise",
+        "Suggest K_0, L_min and L_max of the curriculum from random exploration at several stiffnesses.",
+    ),
+    "spot-sim": Command(
+        "spot_sim",
+        "SpotSim",
+        "Start a Spot to practise on: the robot's services on this computer, with simulated physics behind them.",
+    ),
+    "envs": Command("doctor", "Envs", "List the tasks, the engines they run on, and their settings."),
+    "doctor": Command("doctor", "Doctor", "Say what is installed, what is missing, and how to get it."),
 }
 
 _DESCRIPTION = """Actuator Dynamics Curriculum: train with stiff joints, soften them, evaluate at the target.
@@ -92,8 +140,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         errors.print(f"adc: unknown command {words[0]!r}. {did_you_mean(words[0], COMMANDS)}", markup=False)
         return 2
-    with named_task(words):
-        command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="adc", description=_DESCRIPTION, args=words)
+    if not words or words[0] in ("-h", "--help"):
+        _show_overview()
+        return 0 if words else 2
+    if words[0].startswith("-"):
+        errors.print(f"adc: expected a command before {words[0]!r}: {', '.join(COMMANDS)}.", markup=False)
+        return 2
+    command = _read(words[0], words[1:])
     warnings.showwarning = lambda message, *_, **__: errors.print(f"warning: {message}", markup=False)
     try:
         code: int = command.run()
@@ -110,3 +163,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         errors.print(f"adc: {error if known else DiskFullError(Path(error.filename or '.'))}", markup=False)
         return 1
     return code
+
+
+def load_command(name: str) -> Any:
+    """Import a subcommand and return its class."""
+    return getattr(import_module(f".{COMMANDS[name].module}", __package__), COMMANDS[name].kind)
+
+
+def _read(name: str, words: Sequence[str]) -> Any:
+    """Return a subcommand with its options; help and misuse end the process."""
+    import tyro
+
+    from .recipe_help import named_task
+
+    with named_task((name, *words)):
+        return tyro.cli(load_command(name), prog=f"adc {name}", args=words)
+
+
+def _show_overview() -> None:
+    """Print what there is, without importing any of it."""
+    console = Console(highlight=False)
+    table = Table.grid(padding=(0, 2))
+    for name, command in COMMANDS.items():
+        table.add_row(f"  {name}", command.summary)
+    console.print("usage: adc [-h] COMMAND ...", markup=False)
+    console.print(f"\n{_DESCRIPTION}\n", markup=False)
+    console.print(table)
+    console.print("\nadc COMMAND --help shows the options of a command.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from adc_wrappers.viability import CartPlant, Coverage, Inclusion, PairCheck, SuccessCurve
 
 __all__ = ["Viability", "steps_shown"]
+
+_QUICK: dict[str, Any] = {
+    "frequencies": (1.0, 2.0, 4.0, 6.0, 10.0, 20.0),
+    "start_points": 31,
+    "influence": False,
+    "kernel_frequencies": (2.0, 6.0, 20.0),
+    "kernel_points": (9, 11),
+    "pairs": ((2.5, 2.75), (6.0, 9.0)),
+    "samples": 100,
+}
+"""What ``--quick`` sets where nothing else is said."""
 
 _WIDE = (1.0, 2.0, 4.0, 6.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
 
@@ -120,6 +131,9 @@ class Viability:
     seed: int = 0
     """Seed of those samples."""
 
+    quick: bool = False
+    """A first look: fewer frequencies, starts, grid points and pairs, nothing varied; what else is given wins."""
+
     out: Path = Path("runs/viability-cartpole")
     """Folder for pictures and tables."""
 
@@ -139,6 +153,8 @@ class Viability:
 
     def run(self) -> int:
         """Compute, draw, print."""
+        if self.quick:
+            return self.coarse().run()
         if not set(self.slices) <= set(self.frequencies):
             raise CurriculumError(f"--slices: expected some of --frequencies, got {self.slices}.")
         console = Console(highlight=False, soft_wrap=True)
@@ -150,6 +166,12 @@ class Viability:
         for path in made:
             console.print(f"{'plot' if path.suffix == '.png' else 'data'} {path}")
         return 0
+
+    def coarse(self) -> Viability:
+        """Return what ``--quick`` computes: coarser values wherever the default stands."""
+        usual = {each.name: each.default for each in fields(self)}
+        changes = {name: value for name, value in _QUICK.items() if getattr(self, name) == usual[name]}
+        return replace(self, quick=False, **changes)
 
     def _figure(self, console: Console) -> list[Path]:
         from adc_wrappers.viability import success_curve

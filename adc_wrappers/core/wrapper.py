@@ -122,16 +122,22 @@ class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.Record
         if self._must_reset:
             self._refuse_step()
         result = self.env.step(action)
-        info = result[4]
         self._clock = clock = self._clock + 1
-        if (result[2] or result[3]) and self.adc.training:
-            self._counter.complete(clock, info.get("is_success"))
-        if self._measures and self.adc.training and "progress" in info:
-            self._counter.measure(info["progress"])
-        if clock >= self._due:
-            self._close_iteration()
+        _, _, terminated, truncated, info = result
+        ended = terminated or truncated
+        if ended or clock >= self._due or self._measures:  # most steps are none of these
+            self._note_step(clock, ended, info)
         info["adc"] = self.adc.report
         return result
+
+    def _note_step(self, clock: int, ended: bool, info: dict[str, Any]) -> None:
+        if self.adc.training:
+            if ended:
+                self._counter.complete(clock, info.get("is_success"))
+            if self._measures and "progress" in info:
+                self._counter.measure(info["progress"])
+        if clock >= self._due:
+            self._close_iteration()
 
 
 class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):

@@ -33,10 +33,10 @@ class MujocoRobotBackend(RobotBackend):
     """Robots stepped by :mod:`mujoco.batch`, one thread per core, each robot with its own gains, friction and mass.
 
     **The PD law** is MuJoCo's affine actuator: ``force = K·q_d − K·q − B·q̇`` at the start of every physics step,
-    clipped to the joint's torque limit; for Spot's knees that is the limit at the present angle. The integrator is
-    ``implicitfast``: it takes the term in ``B`` implicitly (with the velocity at the end of the step) and the term in
-    ``K`` explicitly. A clipped torque is constant over the step. Gains are refused where this is unstable, which is
-    where ``K dt²/M ≥ 4 + 2 B dt/M``: far beyond the limit of an explicit law.
+    clipped to the joint's torque limit; for Spot's knees that is the limit at the present angle, within 0.1 N·m. The
+    integrator is ``implicitfast``: it takes the term in ``B`` implicitly (with the velocity at the end of the step) and
+    the term in ``K`` explicitly. A clipped torque is constant over the step. Gains are refused where this is unstable,
+    which is where ``K dt²/M ≥ 4 + 2 B dt/M``: far beyond the limit of an explicit law.
 
     **Determinism**: a robot's motion depends on its own state, parameters and targets alone, to the last bit: not on
     the number of threads, nor on the other robots.

@@ -199,6 +199,7 @@ def _add_actuators(spec: Any, layout: RobotLayout) -> None:
         joint = spec.joint(name)
         joint.damping = np.zeros_like(joint.damping)
         joint.stiffness = np.zeros_like(joint.stiffness)
+        joint.springref = 0.0  # of the springs that KneeLimits uses
         joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_FALSE
         spec.add_actuator(
             name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, gaintype=mujoco.mjtGain.mjGAIN_FIXED,

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import MAX_COMMAND_DELAY
-from adc_wrappers.backends.spot_model import KNEE_TORQUES, knee_torque_limit
 from adc_wrappers.core.env_states import EnvState, put_array
 from adc_wrappers.core.errors import BackendError
 
 from .base_motion import BaseMotion
 from .engine import batch, mujoco, quiet
+from .knee_limits import KneeLimits, SlopedKnees
 from .layout import RobotLayout
 
 __all__ = ["KEPT_STEPS", "MAX_SPEED", "BatchStepper", "CommandDelay", "JointTrack"]
@@ -86,7 +86,6 @@ KEPT_STEPS = 3
 _PARKING_HEIGHT = 10.0  # m: out of reach of the ground
 _MOTION = mujoco.mjtState.mjSTATE_FULLPHYSICS.value | mujoco.mjtState.mjSTATE_WARMSTART.value
 _TIME = 1  # columns of a motion before the positions
-_BOTH_WAYS = np.array([-1.0, 1.0])
 
 
 class JointTrack(NamedTuple):
@@ -100,15 +99,16 @@ class JointTrack(NamedTuple):
 class BatchStepper:
     """A :class:`mujoco.batch.Batch` of robots and the physics steps it takes.
 
-    The engine clips every joint at its largest torque at any angle. A knee's limit at its angle is narrower and must be
-    set anew before every physics step, so there are two ways to take a policy step, which give the same bits where no
-    narrower limit acts:
+    The engine clips every joint at its largest torque at any angle. A knee's limit at its angle is narrower, so there
+    are two ways to take a policy step:
 
-    - freely: one call into the engine for all its physics steps;
+    - freely: one call into the engine for all its physics steps. Knees near their limit have one that is a slope in
+      their angle (:class:`KneeLimits`), within 0.1 N·m of the table's;
     - carefully: one call per physics step, with the limit at the present angle in force.
 
-    Robots that begin with a knee beyond its limit take it carefully. The others take it freely; those that are found to
-    have exceeded a limit are put back to the physics step where they did and go on carefully from there.
+    Robots that turn out to have exceeded a limit, or to have left the table's slope, are put back and take the policy
+    step carefully. Where no narrower limit is near, both ways give the same bits. In the plane there are no sloped
+    limits: robots that begin with a knee beyond its limit take the step carefully.
 
     Args:
         model: The compiled robot.
@@ -124,29 +124,24 @@ class BatchStepper:
     ) -> None:
         self._batch = batch.Batch(model, num_envs, nthread)
         self._decimation = decimation
-        self._knees, self._legs = layout.knees, layout.legs
-        self._knee_legs = layout.legs[layout.knees]
-        self._lowest_knee_limit = float(KNEE_TORQUES.min() * self._knee_legs.min(initial=np.inf))
+        self._legs = layout.legs
         self.joint_positions = np.array([int(model.joint(n).qposadr[0]) for n in layout.joint_names])
         self.joint_velocities = np.array([int(model.joint(n).dofadr[0]) for n in layout.joint_names])
+        self._limits = KneeLimits(self._batch, layout, self.joint_positions, self.joint_velocities)
         self.qpos: _Array = self._batch.bind("qpos")
         self.qvel: _Array = self._batch.bind("qvel")
         self._control: _Array = self._batch.bind("ctrl")
         self._actuator_force: _Array = self._batch.bind("actuator_force")
         self._sensordata: _Array = self._batch.bind("sensordata")
-        self._force_range = self.expand("actuator_forcerange")
-        self._peak_range = self._force_range[0, self._knees].copy()
-        self._stiffness = self.expand("actuator_gainprm")[:, :, 0]
-        self._minus_damping = self.expand("actuator_biasprm")[:, :, 2]
         self._motion = self._motion_columns()
         self._before = self._motion.copy()
-        sizes = {"actuator_force": model.nu, "sensordata": model.nsensordata, _MOTION: self._motion.shape[1]}
-        self._records = {item: np.zeros((num_envs, decimation, size)) for item, size in sizes.items()}
         self.torques: _Array = np.zeros((num_envs, model.nu))
         """Torque of each joint of one leg at the last physics step, as the engine applied it, ``(n, joints)``."""
         kept = min(decimation, KEPT_STEPS)
         self.forces: _Array = np.zeros((num_envs, kept, model.nsensordata // 3, 3))
         """Net ground force of each link at each of the last physics steps, ``(n, KEPT_STEPS or fewer, links, 3)``."""
+        widths = {"qpos": model.nq, "qvel": model.nv, "actuator_force": model.nu, "sensordata": model.nsensordata}
+        self._records = {item: np.zeros((num_envs, decimation, width)) for item, width in widths.items()}
         self._failed = np.zeros(num_envs, dtype=bool)
         self.qpos[:, self.joint_positions] = layout.nominal_pose
         self._parked = self._motion[0].copy()
@@ -216,94 +211,64 @@ class BatchStepper:
 
     def run(self, control: _Array, track: JointTrack | None = None) -> None:
         """Take one policy step under the targets of each physics step, ``(n, decimation, joints)``; fill the track."""
-        np.copyto(self._before, self._motion)
+        everybody = np.arange(len(control))
         with quiet():
-            if not self._knees.size:
-                self._run_freely(control, np.arange(len(control)), track)
+            if not self._limits.joints.size:
+                self._run_freely(control, everybody, track, None)
                 return
-            over = self._begin_over_knee_limit(control[:, 0])
-            first = np.where(over, 0, self._decimation)
-            if not over.all():
-                rows = np.flatnonzero(~over)
-                self._run_freely(control, rows, track)
-                first[rows] = self._put_back(rows)
-            if (first < self._decimation).any():
-                self._run_carefully(control, first, track)
+            np.copyto(self._before, self._motion)
+            sloped = self._limits.slope(control[:, 0], control[:, -1])
+            try:
+                over = self._limits.over(control[:, 0]) if sloped is None else np.zeros(len(control), dtype=bool)
+                careful = np.flatnonzero(over)
+                if careful.size < len(control):
+                    rows = everybody if not careful.size else np.flatnonzero(~over)
+                    careful = np.union1d(careful, self._run_freely(control, rows, track, sloped))
+            finally:
+                self._limits.straighten(sloped)
+            if careful.size:
+                self._motion[careful] = self._before[careful]
+                self._clear(careful)
+                self._run_carefully(control, careful, track)
 
-    def _begin_over_knee_limit(self, targets: _Array) -> NDArray[np.bool_]:
-        """Return the robots one of whose knees would exceed its limit at the next physics step."""
-        knees = self._knees
-        angle = self.qpos[:, self.joint_positions[knees]]
-        speed = self.qvel[:, self.joint_velocities[knees]]
-        torque = self._stiffness[:, knees] * (targets[:, knees] - angle) + self._minus_damping[:, knees] * speed
-        return np.asarray((np.abs(torque) > knee_torque_limit(angle) * self._knee_legs).any(axis=1))
+    def _run_freely(self, control: _Array, rows: _Rows, track: JointTrack | None, sloped: SlopedKnees | None) -> _Rows:
+        """Take the policy step of chosen robots in one call; return those that exceeded a limit in it."""
+        knees, columns = self._limits.joints, self._limits.columns
+        begin = self.qpos[rows[:, None], columns][:, None]
+        records = self._rollout(control, rows, with_speeds=track is not None)
+        self.forces[rows] = records["sensordata"][:, -self.forces.shape[1] :].reshape(-1, *self.forces.shape[1:])
+        angles = np.concatenate((begin, records["qpos"][:, :-1, columns]), axis=1)
+        if sloped is not None:
+            self._limits.add_springs(sloped, angles, records["actuator_force"])
+        torques = records["actuator_force"]
+        self.torques[rows] = torques[:, -1] / self._legs
+        if track is not None:
+            track.positions[rows] = records["qpos"][:, :, self.joint_positions]
+            track.velocities[rows] = records["qvel"][:, :, self.joint_velocities]
+            track.torques[rows] = torques / self._legs
+        if not knees.size:
+            return rows[:0]
+        wrong = rows[self._limits.exceeded(sloped, angles, torques[:, :, knees])]
+        return wrong[~self._failed[wrong]]  # the records of those are not theirs
 
-    def _run_freely(self, control: _Array, rows: _Rows, track: JointTrack | None) -> None:
-        """Take the policy step of chosen robots in one call, and record it in the first rows of the records."""
+    def _rollout(self, control: _Array, rows: _Rows, *, with_speeds: bool) -> dict[str, _Array]:
+        """Let the engine take a policy step of chosen robots and return what it recorded after each physics step."""
         everybody = len(rows) == len(control)
-        out = {item: record[: len(rows)] for item, record in self._records.items()}
+        records = {item: kept[: len(rows)] for item, kept in self._records.items() if with_speeds or item != "qvel"}
         try:
             self._batch.rollout(
-                self._decimation, control if everybody else control[rows], record=tuple(out),
-                ids=None if everybody else rows, out=out,
+                self._decimation, control if everybody else control[rows], record=tuple(records),
+                ids=None if everybody else rows, out=records,
             )  # fmt: skip
         except batch.SimulationError as error:
             self._failed[error.ids] = True
+        return records
+
+    def _run_carefully(self, control: _Array, rows: _Rows, track: JointTrack | None) -> None:
+        """Take the policy step of chosen robots in physics steps one by one, the knees' limits set before each."""
         kept = self.forces.shape[1]
-        self.torques[rows] = out["actuator_force"][:, -1] / self._legs
-        self.forces[rows] = out["sensordata"][:, -kept:].reshape(len(rows), *self.forces.shape[1:])
-        if track is not None:
-            speeds = _TIME + self.qpos.shape[1] + self.joint_velocities
-            track.positions[rows] = out[_MOTION][:, :, _TIME + self.joint_positions]
-            track.velocities[rows] = out[_MOTION][:, :, speeds]
-            track.torques[rows] = out["actuator_force"] / self._legs
-
-    def _put_back(self, rows: _Rows) -> _Rows:
-        """Put robots that have just exceeded a knee's limit back to the beginning of that physics step.
-
-        Args:
-            rows: The robots that took the last policy step freely.
-
-        Returns:
-            The physics step from which each of them must go on carefully; ``decimation`` if from none.
-        """
-        first = np.full(len(rows), self._decimation)
-        force = np.take(self._records["actuator_force"][: len(rows)], self._knees, axis=2)
-        np.abs(force, out=force)
-        who, when, knee = np.nonzero(force > self._lowest_knee_limit)  # few, in the order of time for each robot
-        if not who.size:
-            return first
-        column = _TIME + self.joint_positions[self._knees[knee]]
-        angle = np.where(when > 0, self._records[_MOTION][who, when - 1, column], self._before[rows[who], column])
-        over = force[who, when, knee] > knee_torque_limit(angle) * self._knee_legs[knee]
-        chosen, begin = np.unique(who[over], return_index=True)
-        step = when[over][begin]
-        failed = self._failed[rows[chosen]]  # their records are not theirs
-        chosen, step = chosen[~failed], step[~failed]
-        step[self._warned(rows[chosen])] = 0  # the engine stopped and recorded nothing new
-        later = step > 0
-        motion = self._before[rows[chosen]]
-        motion[later] = self._records[_MOTION][chosen[later], step[later] - 1]
-        self._motion[rows[chosen]] = motion
-        self._clear(rows[chosen])
-        first[chosen] = step
-        return first
-
-    def _run_carefully(self, control: _Array, first: _Rows, track: JointTrack | None) -> None:
-        """Take physics steps one by one, with the knee's limit set before each of them.
-
-        Args:
-            control: Targets of every physics step.
-            first: The physics step from which each robot is stepped; ``decimation`` for those that are not.
-            track: Filled from that step on.
-        """
-        kept, knees = self.forces.shape[1], self.joint_positions[self._knees]
-        rows = np.zeros(0, dtype=np.int64)
-        for step in range(int(first.min()), self._decimation):
-            if (first == step).any():
-                rows = np.flatnonzero(first <= step)
-            limit = knee_torque_limit(self.qpos[rows[:, None], knees]) * self._knee_legs
-            self._force_range[rows[:, None], self._knees] = limit[:, :, None] * _BOTH_WAYS
+        for step in range(self._decimation):
+            self._limits.follow(rows)
             self._control[rows] = control[rows, step]
             try:
                 self._batch.step(rows)
@@ -317,4 +282,4 @@ class BatchStepper:
                 track.velocities[rows, step] = self.qvel[rows[:, None], self.joint_velocities]
                 track.torques[rows, step] = self._actuator_force[rows] / self._legs
         self.torques[rows] = self._actuator_force[rows] / self._legs
-        self._force_range[rows[:, None], self._knees] = self._peak_range
+        self._limits.forget(rows)

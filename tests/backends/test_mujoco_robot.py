@@ -12,7 +12,7 @@ from mujoco_robot_helpers import HIPS, KNEES, NOSE_DOWN, POSE, assert_same, run,
 
 from adc_wrappers.backends.base import MAX_COMMAND_DELAY, RobotBackend, RobotParameters, RobotStart, RobotState
 from adc_wrappers.backends.mujoco import MujocoRobotBackend, stepping
-from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, SPOT, knee_torque_limit, spot_mjcf
+from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, PLANAR_SPOT, SPOT, knee_torque_limit, spot_mjcf
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.testing import ConformanceError, check_backend
 
@@ -220,8 +220,8 @@ def test_torque_law_at_every_physics_step() -> None:
         path, torques = reference(begin, commands, row, int(delays[row]), 10)
         np.testing.assert_allclose([s.joint_torques[row] for s in by_step], torques, atol=1e-6)
         np.testing.assert_allclose([s.joint_positions[row] for s in by_step], path, atol=1e-8)
-        np.testing.assert_allclose([s.joint_positions[row] for s in by_policy], path[9::10], atol=1e-8)
-        np.testing.assert_allclose([s.joint_torques[row] for s in by_policy], torques[9::10], atol=1e-6)
+        np.testing.assert_allclose([s.joint_positions[row] for s in by_policy], path[9::10], atol=1e-3)
+        np.testing.assert_allclose([s.joint_torques[row] for s in by_policy], torques[9::10], atol=0.2)
         before = np.concatenate((begin.joint_positions[row][None], path[:-1]))
         hips += int((np.abs(torques[:, HIPS]) == 45.0).sum())
         knees += int((np.abs(torques[:, KNEES]) == knee_torque_limit(before[:, KNEES])).sum())
@@ -229,21 +229,55 @@ def test_torque_law_at_every_physics_step() -> None:
     assert knees > 10, "the knee limit never acted: this test proves nothing"
 
 
-def test_one_call_per_policy_step_gives_the_bits_of_one_call_per_physics_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(6)
-    begin, commands = shaken(48, rng), targets(48, 15, rng, reach=1.0)
-    begins: list[int] = []
+def ways_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note how many robots take each policy step carefully."""
+    taken: list[int] = []
     carefully = stepping.BatchStepper._run_carefully
     monkeypatch.setattr(
         stepping.BatchStepper,
         "_run_carefully",
-        lambda self, c, first, track: (begins.extend(first.tolist()), carefully(self, c, first, track))[1],
+        lambda self, control, rows, track: (taken.append(len(rows)), carefully(self, control, rows, track))[1],
     )
-    coarse = run(MujocoRobotBackend(48), begin, commands)
-    assert 0 in begins and 10 in begins and any(0 < step < 10 for step in begins), "every way of stepping must be taken"
-    fine = run(MujocoRobotBackend(48, decimation=1), begin, [c for c in commands for _ in range(10)])
+    return taken
+
+
+def test_in_the_plane_one_call_per_policy_step_gives_the_bits_of_one_per_physics_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n, rng = 48, np.random.default_rng(6)
+    begin = start(n, 0.52)._replace(
+        joint_positions=rng.normal(POSE[[1, 2, 7, 8]], 0.1, (n, 4)), joint_velocities=np.zeros((n, 4))
+    )
+    commands = [POSE[[1, 2, 7, 8]] + rng.uniform(-1.0, 1.0, (n, 4)) for _ in range(15)]
+    careful = ways_taken(monkeypatch)
+    coarse = run(MujocoRobotBackend(n, robot=PLANAR_SPOT), begin, commands)
+    assert 0 < max(careful) < n, "every way of stepping must be taken"
+    fine = run(MujocoRobotBackend(n, robot=PLANAR_SPOT, decimation=1), begin, [c for c in commands for _ in range(10)])
     for one, other in zip(coarse, fine[9::10], strict=True):
         assert_same(one, other)
+
+
+def test_a_sloped_knee_limit_is_the_tables_within_a_tenth_of_a_newton_metre(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every policy step anew from the state of robots that are stepped with the limit at every angle."""
+    n, rng = 48, np.random.default_rng(6)
+    coarse, fine = MujocoRobotBackend(n), MujocoRobotBackend(n, decimation=1)
+    careful = ways_taken(monkeypatch)
+    fine.reset(shaken(n, rng))
+    same = acted = 0
+    for command in targets(n, 15, rng, reach=1.0):
+        coarse.load_physics_state({**fine.physics_state(), "commands": coarse.physics_state()["commands"]})
+        track = coarse.advance_each(np.repeat(command[:, None], 10, axis=1))
+        for step in range(10):
+            limit = knee_torque_limit(fine.state().joint_positions[:, KNEES])
+            fine.advance(command)
+            torques = fine.state().joint_torques
+            np.testing.assert_allclose(track.torques[:, step], torques, atol=0.15)
+            acted += int((np.abs(torques[:, KNEES]) >= limit - 1e-9).sum())
+        np.testing.assert_allclose(track.positions[:, -1], fine.state().joint_positions, atol=1e-4)
+        same += int((coarse.state().joint_positions == fine.state().joint_positions).all(axis=1).sum())
+    assert careful, "some robot must have left the slope"
+    assert acted > 100, "the knee limit never acted: this test proves nothing"
+    assert same > 100, "robots far from their limits have the same bits"
 
 
 def test_a_delayed_target_arrives_late_and_is_forgotten_at_reset() -> None:

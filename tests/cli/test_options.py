@@ -9,11 +9,12 @@ import sys
 import pytest
 import tyro
 
-from adc_wrappers.cli.main import main
+from adc_wrappers.cli.main import COMMANDS, load_command, main
 from adc_wrappers.cli.overrides import changes_of, field_texts, parse_joint_values
 from adc_wrappers.cli.select_k0 import _OF_THE_SEARCH, SelectK0
 from adc_wrappers.cli.study import StudyRun
 from adc_wrappers.cli.train import Train
+from adc_wrappers.cli.viability import Viability
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.training import PpoConfig, TrainConfig
 from adc_wrappers.training.ppo import ActionConfig
@@ -182,7 +183,34 @@ def test_the_help_imports_no_torch():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_the_overview_says_what_commands_say_of_themselves_and_imports_none_of_them(capsys):
+    assert main(["--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, command in COMMANDS.items():
+        assert " ".join(load_command(name).__doc__.split("\n\n")[0].split()) == command.summary
+        assert f"{name} {command.summary}" in shown
+    code = (
+        "import sys; from adc_wrappers.cli.main import main, COMMANDS\n"
+        "assert main(['--help']) == 0 and main([]) == 2 and main(['--sed', 'train']) == 2\n"
+        "loaded = {f'adc_wrappers.cli.{command.module}' for command in COMMANDS.values()} | {'tyro', 'torch'}\n"
+        "raise SystemExit(bool(loaded & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
 def test_the_config_of_a_run_is_as_before_without_options():
     options = parse(Train, "")
     config = options.scheduled(options.new_config(0, print))
     assert TrainConfig.from_dict(config.to_dict()) == config and options.ppo == options.curriculum == {}
+
+
+def test_a_quick_look_at_viability_is_coarser_but_for_what_is_said():
+    def quick(*words):
+        return tyro.cli(Viability, args=["--quick", *words]).coarse()
+
+    usual, coarse = Viability(), quick("--samples", "7")
+    assert set(coarse.slices) <= set(coarse.frequencies) < set(usual.frequencies)
+    assert max(coarse.kernel_points) < max(usual.kernel_points) and len(coarse.pairs) < len(usual.pairs)
+    assert coarse.samples == 7 and not coarse.influence and not coarse.quick
+    assert coarse.start_points < usual.start_points
+    assert quick("--kernel-points", "5", "7").kernel_points == (5, 7)

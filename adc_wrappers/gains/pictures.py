@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from adc_wrappers.core.files import whole_file
-from adc_wrappers.runs.plotting import pyplot
-from adc_wrappers.viability.figures import write_rows
+from adc_wrappers.runs.pictures import pyplot
+from adc_wrappers.viability.pictures import write_rows
 
 from .bench import Bench, Standing
 from .responses import JointResponse

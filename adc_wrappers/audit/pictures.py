@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from adc_wrappers.backends.guard.limits import ByKind
-from adc_wrappers.runs.plotting import pyplot
+from adc_wrappers.runs.pictures import pyplot
 
 from .auditing import Findings
 from .limits import AuditLimits
