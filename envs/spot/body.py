@@ -20,6 +20,7 @@ __all__ = [
     "SPATIAL",
     "SpotBody",
     "array_namespace",
+    "columns",
     "constant",
     "feet_in_body",
     "feet_in_world",
@@ -46,10 +47,23 @@ def array_namespace(*arrays: Any) -> Any:
 
 
 def constant(values: ArrayLike, like: Any) -> Any:
-    """Return numbers as an array of the kind, type and place of ``like``."""
+    """Return numbers as an array of the kind, type and place of ``like``; a tensor that is there already as it is."""
     if type(like) is np.ndarray:
         return np.array(values, dtype=like.dtype)
+    if type(values) is type(like):
+        return values
     return array_namespace(like).asarray(values, dtype=like.dtype, device=array_api_compat.device(like))
+
+
+def columns(indices: Sequence[int], like: Any) -> Any:
+    """Return indices with which arrays of the kind of ``like`` are indexed, on its device.
+
+    A list would be sent to the device anew every time.
+    """
+    if type(like) is np.ndarray:
+        return list(indices)
+    xp = array_namespace(like)
+    return xp.asarray(list(indices), dtype=xp.int64, device=array_api_compat.device(like))
 
 
 class SpotBody:
@@ -71,6 +85,7 @@ class SpotBody:
         names = [name.removesuffix("_foot") for name in robot.foot_names]
         parts = ("hy", "kn", "ankle") if robot.planar else ("hx", "hy", "kn", "ankle")
         self._origins = np.array([[joints[f"{leg}_{part}"].origin for leg in names] for part in parts])
+        self._on_devices: dict[tuple[Any, Any], Any] = {}
 
     def own_feet(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the feet that stand for these of Spot's, each once.
@@ -85,7 +100,7 @@ class SpotBody:
     def feet_in_body(self, joint_positions: Any) -> Any:
         """Return the centres of the feet in the body frame, ``(n, feet, 3)``, from ``(n, joints)`` angles."""
         xp = array_namespace(joint_positions)
-        origins = constant(self._origins, joint_positions)  # each (feet, 3)
+        origins = self._origins_beside(joint_positions)  # each (feet, 3)
         thigh, shank, foot = origins[-3], origins[-2], origins[-1]
         angles = xp.reshape(joint_positions, (-1, len(self._origins[0]), len(self._origins) - 1))
         hy, kn = angles[..., -2], angles[..., -1]
@@ -97,6 +112,15 @@ class SpotBody:
         hip, hx = origins[0], angles[..., 0]
         y, z = xp.cos(hx) * y - xp.sin(hx) * z, xp.sin(hx) * y + xp.cos(hx) * z
         return xp.stack((hip[:, 0] + x, hip[:, 1] + y, hip[:, 2] + z), axis=-1)
+
+    def _origins_beside(self, like: Any) -> Any:
+        """Return the joints' origins as ``like`` is; of tensors one copy is kept on every device."""
+        if type(like) is np.ndarray:
+            return constant(self._origins, like)
+        place = (like.dtype, array_api_compat.device(like))
+        if place not in self._on_devices:
+            self._on_devices[place] = constant(self._origins, like)
+        return self._on_devices[place]
 
     def feet_in_world(self, base_position: Any, base_quaternion: Any, joint_positions: Any) -> Any:
         """Return the centres of the feet in the world, ``(n, feet, 3)``."""

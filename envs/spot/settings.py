@@ -237,6 +237,15 @@ class SpotSettings:
             if kind not in KINDS:
                 raise CurriculumError(f"unknown randomization {kind!r}. {did_you_mean(kind, KINDS)}")
 
+    @property
+    def episode_seconds(self) -> float:
+        """Length of an episode for simulators that divide it by the policy step and round up.
+
+        Half a step less than it lasts: a quotient that should be 1000 may come out just above it, and one step more
+        would be taken.
+        """
+        return (self.time_limit - 0.5) * self.physics_step * self.decimation
+
     def preset_values(self) -> SpotPreset:
         """Return the preset that the settings start from."""
         return find_preset(self.preset)

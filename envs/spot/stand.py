@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from adc_wrappers.backends.base import RobotState
 
-from .body import SPATIAL, SpotBody, array_namespace
+from .body import SPATIAL, SpotBody, array_namespace, columns, constant
 from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
 from .settings import SUCCESS_SECONDS, SpotSettings
 from .terms import Stance, any_touching, in_stance, touching_links
@@ -53,14 +53,18 @@ class StandLogic:
         self.hold_steps = max(1, round(SUCCESS_SECONDS / policy_step))
         """Policy steps for which an episode must end in the stance to count as a success."""
         self.weights, self.fall_cost = settings.effective_weights(policy_step)
-        self._fall_links = [i for i, name in enumerate(links) if name.endswith(preset.fall_links)]
+
+        def indices(numbers: Iterable[int]) -> Any:
+            return columns(list(numbers), action)
+
+        self._fall_links = indices(i for i, name in enumerate(links) if name.endswith(preset.fall_links))
         self._constants: dict[str, Any] = {
-            "gravity": stance.gravity,
+            "gravity": constant(stance.gravity, state.projected_gravity),
             "height": stance.height,
-            "lifted": [links.index(name) for name in body.own_feet(stance.lifted_feet)],
-            "support": [links.index(name) for name in body.own_feet(stance.support_feet)],
-            "feet": [i for i, name in enumerate(links) if name.endswith("foot")],
-            "angular_axes": list(preset.angular_axes),
+            "lifted": indices(links.index(name) for name in body.own_feet(stance.lifted_feet)),
+            "support": indices(links.index(name) for name in body.own_feet(stance.support_feet)),
+            "feet": indices(i for i, name in enumerate(links) if name.endswith("foot")),
+            "angular_axes": indices(preset.angular_axes),
             "policy_step": policy_step,
             "body": body,
         }

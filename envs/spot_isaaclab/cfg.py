@@ -127,7 +127,7 @@ def handstand_cfg(
     config.seed = seed
     config.settings = dict(settings)
     config.decimation = task.decimation
-    config.episode_length_s = task.time_limit * task.physics_step * task.decimation
+    config.episode_length_s = task.episode_seconds
     config.sim = simulation_cfg(engine, device=device, physics_step=task.physics_step, decimation=task.decimation)
     if hasattr(config.sim, "use_newton_actuators"):
         config.sim.use_newton_actuators = native_actuators
