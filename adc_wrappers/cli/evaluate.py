@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError
 from adc_wrappers.runs import RunFolder
 
 from .overrides import parse_settings
@@ -131,10 +131,11 @@ class Evaluate:
         print_evaluation(console, summary)
         console.print(f"numbers  {folder / setup.name}.json\nepisodes {folder / setup.name}.csv")
         if self.picture:
-            path = draw_evaluation(
-                result, setup, folder / "plots" / f"{setup.name}.png", evaluation_title(summary, short=True)
-            )
-            console.print(f"picture  {path}")
+            picture, title = folder / "plots" / f"{setup.name}.png", evaluation_title(summary, short=True)
+            try:
+                console.print(f"picture  {draw_evaluation(result, setup, picture, title)}")
+            except (MissingExtraError, BackendError) as error:  # the numbers are there all the same
+                console.print(f"picture  none: {error}")
         return 0
 
     def _settings(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ class Train(TrainingOptions):
         """Train."""
         find_task(self.task)  # a mistyped name is answered before the slow imports
         console = Console(highlight=False, soft_wrap=True)
+        if int(os.environ.get("RANK", "0")) > 0:
+            return self._join()
         with (
             self._prepared(console.print) as (config, folder, resumed),
             full_disk_explained(folder.path, lambda: _after_full_disk(config.task, folder)),
@@ -71,6 +74,19 @@ class Train(TrainingOptions):
             print_evaluation(console, evaluate_run(folder, episodes=self.eval_episodes, seed=config.seed + 10_000))
         picture, table = plot_runs([folder], folder.plots / "curriculum.png")
         console.print(f"plot   {picture}\ndata   {table}\nrun    {folder.path}")
+        return 0
+
+    def _join(self) -> int:
+        """Train as another process under torchrun: the first one keeps the run folder, evaluates and plots."""
+        from adc_wrappers.rsl_rl.training import join
+        from adc_wrappers.training import TrainConfig
+
+        folder = RunFolder(self.out if self.out is not None else self._default_out())
+        resumed = self.resume and bool(folder.checkpoints.paths())
+        say: Callable[[str], None] = lambda text: None  # noqa: E731 (the first process says it)
+        base = TrainConfig.from_dict(folder.config()) if resumed else None
+        config = self.new_config(self.seed or 0, say) if base is None else self.applied_to(base, say)
+        join(self.scheduled(config, begun=resumed), folder, resume=resumed)
         return 0
 
     @contextlib.contextmanager
@@ -115,7 +131,7 @@ class Train(TrainingOptions):
 def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:
     """Raise if a resumed run was given other settings than it began with; only more steps are possible."""
     allowed = dataclasses.replace(
-        stored,
+        stored.moved_to(config.settings.get("device")),
         ppo=dataclasses.replace(stored.ppo, total_steps=config.ppo.total_steps),
         checkpoint_every=config.checkpoint_every,
     )
@@ -123,7 +139,7 @@ def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:
     differing = [f"{key}: was {before[key]!r}, asked {after[key]!r}" for key in before if before[key] != after[key]]
     if differing:
         raise CurriculumError(
-            "a resumed run keeps its settings (only --steps and --checkpoint-every may change). "
+            "a resumed run keeps its settings (only --steps, --device and --checkpoint-every may change). "
             + "; ".join(differing)
             + ". Leave the option out, or begin a new run with --out."
         )

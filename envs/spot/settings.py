@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
 
 from .randomization import KINDS
@@ -236,6 +237,10 @@ class SpotSettings:
         for kind in self.randomized():
             if kind not in KINDS:
                 raise CurriculumError(f"unknown randomization {kind!r}. {did_you_mean(kind, KINDS)}")
+
+    def recommended_curriculum(self) -> CurriculumConfig:
+        """Return the paper's curriculum for episodes of this length."""
+        return CurriculumConfig(length_max=float(self.time_limit))
 
     @property
     def episode_seconds(self) -> float:

@@ -8,13 +8,14 @@ from typing import Any, Literal
 import numpy as np
 
 from adc_wrappers.backends.base import RobotState
+from adc_wrappers.envs.deployment import Deployment
 
-from .body import SPATIAL, SpotBody, array_namespace, columns, constant
+from .body import SPATIAL, SpotBody, array_namespace, columns, constant, observation_layout
 from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
 from .settings import SUCCESS_SECONDS, SpotSettings
 from .terms import Stance, any_touching, in_stance, touching_links
 
-__all__ = ["StandLogic", "fill_rows"]
+__all__ = ["StandLogic", "fill_rows", "stand_deployment"]
 
 
 class StandLogic:
@@ -153,6 +154,34 @@ class StandLogic:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore it."""
         self.fall_cost.load_state_dict(state)
+
+
+def stand_deployment(
+    settings: SpotSettings,
+    joint_names: Sequence[str],
+    nominal_pose: Sequence[float],
+    steps: tuple[float, float],
+    body: SpotBody = SPATIAL,
+) -> Deployment:
+    """Return what must be known to run a policy of a stance elsewhere.
+
+    Args:
+        settings: The task's numbers.
+        joint_names: Joints in the order of actions, targets and gains.
+        nominal_pose: q_0 per joint, rad.
+        steps: Seconds in one policy step and in one physics step.
+        body: The robot's build.
+    """
+    scale, limit = settings.effective_actions()
+    return Deployment(
+        joint_names=tuple(joint_names),
+        nominal_pose=tuple(float(q) for q in nominal_pose),
+        action_scale=(float(scale),) * len(joint_names),
+        action_limit=float(limit),
+        policy_step=float(steps[0]),
+        physics_step=float(steps[1]),
+        observation=observation_layout(len(joint_names), body),
+    )
 
 
 def fill_rows(array: Any, rows: Any, value: float) -> None:

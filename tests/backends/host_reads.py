@@ -69,7 +69,7 @@ def _waits(name: str, args: Any, kwargs: Any) -> bool:
 
 
 class HostSends(HostReads):
-    """While it is on, ``counts`` says what was sent to the device: lists that were made into tensors or used as such."""
+    """While it is on, ``counts`` says what was sent to the device: lists made into tensors or used as such."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
