@@ -148,7 +148,11 @@ def _joint_inertia(env: Any, robot: Any, names: Sequence[str]) -> NDArray[np.flo
     positions = robot.indexing.joint_q_adr.cpu().numpy()
     data.qpos[positions] = robot.data.default_joint_pos[0].cpu().numpy()
     mujoco.mj_forward(model, data)
-    matrix = np.zeros((model.nv, model.nv))
-    mujoco.mj_fullM(model, matrix, data.qM)
     columns = dict(zip(robot.joint_names, robot.indexing.joint_v_adr.cpu().tolist(), strict=True))
-    return np.array([matrix[columns[name], columns[name]] for name in names])
+    found = []
+    for name in names:
+        alone, product = np.zeros(model.nv), np.zeros(model.nv)
+        alone[columns[name]] = 1.0
+        mujoco.mj_mulM(model, data, product, alone)
+        found.append(float(product[columns[name]]))
+    return np.array(found)

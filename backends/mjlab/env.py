@@ -10,7 +10,7 @@ from mjlab.envs import ManagerBasedRlEnv
 __all__ = ["GymMjlabEnv"]
 
 
-class GymMjlabEnv(ManagerBasedRlEnv, gym.Env[Any, Any]):  # type: ignore[misc]
+class GymMjlabEnv(ManagerBasedRlEnv, gym.Env[Any, Any]):
     """``ManagerBasedRlEnv`` that Gymnasium's wrappers accept; made and used like its parent.
 
     Example::

@@ -159,7 +159,7 @@ class StandLogic:
 def stand_deployment(
     settings: SpotSettings,
     joint_names: Sequence[str],
-    nominal_pose: Sequence[float],
+    nominal_pose: Iterable[float],
     steps: tuple[float, float],
     body: SpotBody = SPATIAL,
 ) -> Deployment:
