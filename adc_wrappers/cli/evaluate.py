@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError
+from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import RunFolder
 
 from .overrides import parse_settings
@@ -105,6 +106,9 @@ class Evaluate:
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Settings of the task that replace the training's, such as start_angle=0.1."""
 
+    device: str | None = None
+    """Where a simulator of tensors (isaaclab) runs: cuda:0, cpu; by default where the policy was trained."""
+
     picture: bool = True
     """Draw how episodes ended."""
 
@@ -113,10 +117,11 @@ class Evaluate:
         from adc_wrappers.training.evaluating import EvaluationSetup, draw_evaluation, evaluate_and_keep
 
         console = Console(highlight=False, soft_wrap=True)
-        policy = open_policy(self.run_folder)
-        setup = EvaluationSetup.of(
-            policy.config, backend=self.backend, settings=self._settings(), stiffness=self.stiffness
-        )
+        policy = open_policy(self.run_folder, self.device)
+        settings = self._settings()
+        if self.device is not None and (self.backend or policy.config.backend) in find_task(policy.config.task).native:
+            settings["device"] = self.device
+        setup = EvaluationSetup.of(policy.config, backend=self.backend, settings=settings, stiffness=self.stiffness)
         folder = results_folder(self.run_folder)
         with EvaluationProgress(console, self.episodes) as progress:
             result, summary = evaluate_and_keep(

@@ -19,11 +19,15 @@ def is_policy_file(path: Path) -> bool:
     return path.suffix == ".onnx"
 
 
-def open_policy(path: Path) -> TrainedPolicy | Policy:
+def open_policy(path: Path, device: str | None = None) -> TrainedPolicy | Policy:
     """Return the newest policy of a run folder, or the policy of an ``.onnx`` file.
 
     Both have ``config``, ``steps`` and ``curriculum``, and are called with a batch of observations for a batch of
     actions.
+
+    Args:
+        path: The run folder or file.
+        device: Where a run's simulator of tensors is to run from now on; by default where it ran.
     """
     if is_policy_file(path):
         from adc_wrappers.policy import load
@@ -33,4 +37,4 @@ def open_policy(path: Path) -> TrainedPolicy | Policy:
         raise RunFolderError(f"{path} is a file; expected a run folder, or a policy that ends in .onnx.")
     from adc_wrappers.training import load_trained
 
-    return load_trained(RunFolder.open(path))
+    return load_trained(RunFolder.open(path), device)
