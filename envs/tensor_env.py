@@ -114,5 +114,5 @@ class TensorTaskEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
 
 
 def _masks_or_numbers(values: Any) -> NDArray[Any]:
-    array = np.array(values.cpu())
+    array: NDArray[Any] = values.cpu().numpy().copy()
     return array if array.dtype == bool else array.astype(np.float64)

@@ -83,9 +83,10 @@ class Train(TrainingOptions):
 
         folder = RunFolder(self.out if self.out is not None else self._default_out())
         resumed = self.resume and bool(folder.checkpoints.paths())
-        say: Callable[[str], None] = lambda text: None  # noqa: E731 (the first process says it)
-        base = TrainConfig.from_dict(folder.config()) if resumed else None
-        config = self.new_config(self.seed or 0, say) if base is None else self.applied_to(base, say)
+        if resumed:
+            config = self.applied_to(TrainConfig.from_dict(folder.config()), _say_nothing)
+        else:
+            config = self.new_config(self.seed or 0, _say_nothing)
         join(self.scheduled(config, begun=resumed), folder, resume=resumed)
         return 0
 
@@ -126,6 +127,10 @@ class Train(TrainingOptions):
         recipe = find_recipe(self.task, self.recipe).curriculum
         driver = self.curriculum.get("driver", recipe.get("driver", "episode_length"))
         return Path("runs") / f"{self.task}-{self.engine}-{driver}-seed{self.seed or 0}"
+
+
+def _say_nothing(text: str) -> None:
+    """Leave it to the first process under torchrun to say what was changed."""
 
 
 def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:

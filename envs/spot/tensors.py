@@ -69,12 +69,14 @@ class SpotTensorTask:
 
     def touch(self, feet: Literal["lifted", "support"]) -> NDArray[np.bool_]:
         """Return which robots touch the ground with a foot that is to be lifted, or that carries them."""
-        return np.asarray(self._env.task.touch(feet).cpu())
+        touching: NDArray[np.bool_] = self._env.task.touch(feet).cpu().numpy()
+        return touching
 
     @property
     def holds(self) -> NDArray[np.bool_]:
         """Which robots are in the stance."""
-        return np.asarray(self._env.task.holds.cpu())
+        inside: NDArray[np.bool_] = self._env.task.holds.cpu().numpy()
+        return inside
 
     def episode_monitor(self) -> StandMonitor:
         """Return what tells falls forward, back and sideways, and stances never reached or lost, apart."""

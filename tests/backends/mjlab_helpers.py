@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import mujoco
-import numpy as np
 import torch
 from mjlab.actuator import BuiltinPdActuatorCfg, BuiltinPositionActuatorCfg, IdealPdActuatorCfg
 from mjlab.entity import EntityArticulationInfoCfg, EntityCfg
@@ -19,6 +18,7 @@ from mjlab.managers.scene_entity_config import SceneEntityCfg
 from mjlab.managers.termination_manager import TerminationTermCfg
 from mjlab.scene import SceneCfg
 from mjlab.sim import MujocoCfg, SimulationCfg
+from rig_probe import TensorProbe
 
 from adc_wrappers.backends.mjlab import GymMjlabEnv
 
@@ -69,23 +69,7 @@ def make_rig(num_envs: int = 2, episode: float = 1e6, **events: EventTermCfg) ->
     return GymMjlabEnv(config, device="cpu")
 
 
-class RigProbe:
-    """Moves the arms; ``env`` may be wrapped."""
+class RigProbe(TensorProbe):
+    """Moves the arms."""
 
     time_step = STEP
-
-    def __init__(self, env: Any, backend: Any) -> None:
-        self.env, self.backend = env, backend
-        self.robot = env.unwrapped.scene["robot"]
-
-    def positions(self) -> np.ndarray:
-        return self.robot.data.joint_pos.double().numpy().copy()
-
-    def rest(self) -> np.ndarray:
-        self.env.reset()
-        return self.positions()
-
-    def move(self, targets: np.ndarray) -> np.ndarray:
-        with torch.inference_mode():
-            self.env.step(torch.as_tensor(targets, dtype=torch.float32))
-        return self.positions()
