@@ -26,7 +26,7 @@ torch.set_num_threads(1)
 
 ARMS = {"position": BuiltinPositionActuatorCfg, "pair": BuiltinPdActuatorCfg, "ideal": IdealPdActuatorCfg}
 """One arm per kind of actuator."""
-INERTIA, ARMATURE, STEP = 0.74, 0.06, 0.004
+INERTIA, ARMATURE, STEP = 0.74, 0.06, 0.01
 
 
 def rig() -> mujoco.MjSpec:

@@ -36,7 +36,8 @@ def test_gains_are_proven_by_motion_per_env_and_per_actuator(env):
     backend = MjlabBackend(env)
     assert backend.joint_names == tuple(ARMS)
     np.testing.assert_allclose(backend.effective_inertia(), INERTIA + ARMATURE, rtol=1e-6)
-    assert check_backend(RigProbe(env, backend), (30.0, 60.0), tolerance=0.03) > 0
+    # large steps, because a step is slow on a CPU: the tolerance is half of what tells the two stiffnesses apart
+    assert check_backend(RigProbe(env, backend), (30.0, 60.0), tolerance=0.06) > 0
 
 
 def test_one_env_is_one_env(env):
@@ -56,10 +57,12 @@ def test_gains_changed_behind_the_curriculum_are_found_out(env):
     env.sim.model.actuator_gainprm[0, 0, 0] = 12.0
     with pytest.raises(BackendError, match="joint 'position' should be 60 and reads nan"):
         wrapped.adc.verify()
+    env.sim.model.actuator_gainprm[0, 0, 0] = 60.0
+    wrapped.adc.verify()
 
 
 def test_rsl_rl_trains_and_a_checkpoint_holds_the_curriculum(tmp_path):
-    made = make_rig(episode=0.02)  # five steps
+    made = make_rig(episode=0.05)  # five steps
     wrapped = ActuatorCurriculumWrapper(made, CONFIG, backend=MjlabBackend)
     model = {"class_name": "MLPModel", "hidden_dims": [8], "activation": "elu", "obs_normalization": False}
     gaussian = {"class_name": "GaussianDistribution", "init_std": 0.1, "std_type": "scalar"}
@@ -71,7 +74,8 @@ def test_rsl_rl_trains_and_a_checkpoint_holds_the_curriculum(tmp_path):
     runner = CurriculumRunner(RslRlVecEnvWrapper(wrapped), config, str(tmp_path), device="cpu")
     runner.learn(2, init_at_random_ep_len=True)
     assert wrapped.curriculum.iteration == 2
-    assert wrapped.curriculum.length_ema == pytest.approx(5.0)  # and no fragments
+    assert wrapped.adc.last_totals.mean_length == 5.0  # and no fragments
+    assert wrapped.curriculum.length_ema == pytest.approx(0.75 * 5.0)
     assert 40.0 < wrapped.adc.report["stiffness"] < 60.0
     runner.save(str(tmp_path / "model.pt"))
     saved = wrapped.adc.report["stiffness"]
