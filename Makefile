@@ -26,12 +26,21 @@ ISAAC_PACKAGES := "newton[sim]==1.6.1" warp-lang==1.17.0 gymnasium numpy prettyt
 	newton-usd-schemas hydra-core rsl-rl-lib==5.5.1 scipy tensorboard psutil filelock einops packaging botocore requests \
 	omniverseclient==2.74.0 rich matplotlib h5py
 ISAAC_TESTS := tests/backends/test_isaaclab_fakes.py tests/backends/test_host_reads.py tests/backends/test_isaaclab_events.py \
-	tests/backends/test_isaaclab_motion.py tests/backends/test_isaaclab_spot.py tests/trainers/test_isaaclab_training.py
+	tests/backends/test_isaaclab_motion.py tests/backends/test_isaaclab_spot.py tests/trainers/test_isaaclab_training.py \
+	tests/backends/test_isaaclab_friction.py tests/trainers/test_isaaclab_commands.py
+
+# mjlab pins an older MuJoCo and RSL-RL 5.4.2, which asks for torchvision and with it for CUDA, and imports neither.
+MJLAB_VENV ?= .venv-mjlab
+MJLAB_STAMP := $(MJLAB_VENV)/.installed
+MJLAB_PACKAGES := prettytable tqdm torchrunx "warp-lang>=1.14" "mujoco-warp~=3.11.0" "mujoco~=3.11.0" trimesh scipy viser \
+	mjviser mediapy numpy imageio imageio-ffmpeg tensordict tensorboard onnx onnxscript onnxruntime wandb GitPython \
+	gymnasium rich matplotlib pillow
+MJLAB_TESTS := tests/backends/test_mjlab.py
 
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo demo-cartpole test test-fast test-busy fuzz test-rsl-rl test-rllib test-isaac lint bench docs dist clean
+.PHONY: demo demo-cartpole test test-fast test-busy fuzz test-rsl-rl test-rllib test-isaac test-mjlab lint bench docs dist clean
 .DEFAULT_GOAL := test
 
 $(STAMP): setup.cfg pyproject.toml
@@ -87,12 +96,24 @@ else
 	$(ISAAC_BIN)/python -m pip install -qq --no-deps --ignore-requires-python isaaclab==3.0.0
 	$(ISAAC_BIN)/python -m pip install -qq $(ISAAC_PACKAGES)
 endif
-	$(ISAAC_BIN)/python -m pip install -qq pytest hypothesis array-api-compat tyro stable-baselines3 $(ISAAC_PHYSX)
+	$(ISAAC_BIN)/python -m pip install -qq pytest hypothesis array-api-compat tyro stable-baselines3 onnx onnxruntime onnxscript $(ISAAC_PHYSX)
 	$(ISAAC_BIN)/python -m pip install -qq --no-deps --editable .
 	touch $@
 
 test-isaac: $(ISAAC_STAMP)  ## Isaac Lab 3 itself, on the CPU; the first run compiles kernels for some minutes
 	$(ISAAC_BIN)/python -m pytest -W ignore $(ISAAC_TESTS)
+
+$(MJLAB_STAMP): setup.cfg
+	$(PYTHON) -m venv $(MJLAB_VENV)
+	$(MJLAB_VENV)/bin/python -m pip install -qq --upgrade pip
+	$(MJLAB_VENV)/bin/python -m pip install -qq "$(TORCH)"
+	$(MJLAB_VENV)/bin/python -m pip install -qq --no-deps mjlab==1.6.0 rsl-rl-lib==5.4.2
+	$(MJLAB_VENV)/bin/python -m pip install -qq "$(TORCH)" $(MJLAB_PACKAGES) pytest hypothesis array-api-compat tyro
+	$(MJLAB_VENV)/bin/python -m pip install -qq --no-deps --editable .
+	touch $@
+
+test-mjlab: $(MJLAB_STAMP)  ## mjlab itself, on the CPU; the first run compiles kernels for some minutes
+	$(MJLAB_VENV)/bin/python -m pytest -W ignore $(MJLAB_TESTS)
 
 lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -110,4 +131,4 @@ dist: $(STAMP)  ## wheel and sdist, in dist
 	$(BIN)/python -m build --outdir dist
 
 clean:
-	rm -rf $(VENV) $(RLLIB_VENV) $(ISAAC_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(RLLIB_VENV) $(ISAAC_VENV) $(MJLAB_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -6,13 +6,19 @@ import functools
 import importlib.util
 from pathlib import Path
 
+_WITHOUT = {
+    "isaaclab": ["*/spot_isaaclab/*", "tests/backends/isaac_helpers.py", "examples/isaaclab/*"],
+    "mjlab": ["*/backends/mjlab/*", "tests/backends/mjlab_helpers.py"],
+}
+
 _RLLIB_ADAPTER = Path(__file__).parent / "adc_wrappers" / "rllib"
 
-collect_ignore_glob = (
-    []
-    if importlib.util.find_spec("isaaclab")
-    else ["*/spot_isaaclab/*", "tests/backends/isaac_helpers.py", "examples/isaaclab/*"]
-)
+collect_ignore_glob = [
+    pattern
+    for package, patterns in _WITHOUT.items()
+    if importlib.util.find_spec(package) is None
+    for pattern in patterns
+]
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

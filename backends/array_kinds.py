@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import array_api_compat
@@ -9,7 +10,7 @@ import array_api_compat.numpy as numpy_namespace
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["array_namespace", "clipped", "constant", "fill_rows", "put_rows"]
+__all__ = ["array_namespace", "clipped", "columns", "constant", "fill_rows", "put_rows"]
 
 
 def array_namespace(*arrays: Any) -> Any:
@@ -25,10 +26,23 @@ def array_namespace(*arrays: Any) -> Any:
 
 
 def constant(values: ArrayLike, like: Any) -> Any:
-    """Return numbers as an array of the kind, type and place of ``like``."""
+    """Return numbers as an array of the kind, type and place of ``like``; a tensor that is there already as it is."""
     if type(like) is np.ndarray:
         return np.array(values, dtype=like.dtype)
+    if type(values) is type(like):
+        return values
     return array_namespace(like).asarray(values, dtype=like.dtype, device=array_api_compat.device(like))
+
+
+def columns(indices: Sequence[int], like: Any) -> Any:
+    """Return indices with which arrays of the kind of ``like`` are indexed, on its device.
+
+    A list would be sent to the device anew every time.
+    """
+    if type(like) is np.ndarray:
+        return list(indices)
+    xp = array_namespace(like)
+    return xp.asarray(list(indices), dtype=xp.int64, device=array_api_compat.device(like))
 
 
 def clipped(values: Any, lower: Any, upper: Any) -> Any:

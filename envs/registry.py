@@ -16,7 +16,15 @@ from adc_wrappers.core.reading import check_fields
 
 from .task_env import TaskEnv, TaskVectorEnv
 
-__all__ = ["TASKS", "TaskSpec", "find_task", "make_env", "register_gymnasium_ids"]
+__all__ = [
+    "SIMULATOR_OPTIONS",
+    "TASKS",
+    "TaskSpec",
+    "find_task",
+    "make_env",
+    "make_vector_env",
+    "register_gymnasium_ids",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +59,23 @@ class TaskSpec:
     """``module:class`` of the settings that the backend ``"spot"`` takes beside the task's; None: it has none."""
 
     native: Mapping[str, str] = field(default_factory=dict)
-    """Simulators that have an env of their own for the task: name to ``module:function``."""
+    """Simulators that have an env of tensors of their own for the task: name to ``module:function``."""
+
+    @property
+    def simulators(self) -> tuple[str, ...]:
+        """All that it runs on, in numpy or as tensors."""
+        return (*self.backends, *self.native)
+
+    def task_settings(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings without the options of a simulator of tensors, such as its device: what is of the task."""
+        options = {name for simulator in self.native for name in SIMULATOR_OPTIONS[simulator]}
+        return {name: value for name, value in values.items() if name not in options}
+
+    def settings_on(self, backend: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings of a run for another simulator, which knows nothing of the first one's options."""
+        known = SIMULATOR_OPTIONS.get(backend, ()) if backend in self.native else ()
+        own = self.task_settings(values)
+        return {name: value for name, value in values.items() if name in own or name in known}
 
     def split_settings(self, backend: str, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the task's settings, and those of the connection to a robot.
@@ -81,6 +105,11 @@ class TaskSpec:
         check_fields(settings, values, f"the task {self.name!r}", partial=True)
         return settings(**values)
 
+
+SIMULATOR_OPTIONS: dict[str, tuple[str, ...]] = {
+    "isaaclab": ("device", "engine", "source", "native_actuators", "seed"),
+}
+"""What envs of tensors take beside the task's settings."""
 
 _ROBOT_SETTINGS = "adc_wrappers.backends.spot.settings:SpotRobotSettings"
 
@@ -155,6 +184,7 @@ def make_env(
     num_envs: int | None = None,
     render_mode: str | None = None,
     early_termination: bool = True,
+    tensors: bool = True,
     **settings: Any,
 ) -> Any:
     """Make an env of this library.
@@ -166,6 +196,8 @@ def make_env(
             ``"isaaclab"`` gives Isaac Lab's own batch of tensors in either case, by default of 4096.
         render_mode: ``"rgb_array"``, ``"human"`` (single env) or None.
         early_termination: With False a failed episode goes on to its time limit; broken physics still ends it.
+        tensors: Of a simulator of tensors: True for its own batch, False for a ``gymnasium.vector.VectorEnv`` of numpy
+            arrays over it, such as the other backends give. These are not asked.
         **settings: The task's own settings, such as ``start_angle`` of the cart-pole; for ``"spot"`` also those of the
             connection, such as ``hostname``; for ``"isaaclab"`` also ``device``, ``engine`` and what else
             :func:`adc_wrappers.envs.spot_isaaclab.cfg.handstand_cfg` takes.
@@ -181,13 +213,14 @@ def make_env(
     """
     spec = find_task(task)
     chosen = spec.backends[0] if backend is None else backend
-    known = (*spec.backends, *spec.native)
-    if chosen not in known:
-        raise CurriculumError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, known)}")
+    if chosen not in spec.simulators:
+        raise CurriculumError(f"the task {task!r} has no backend {chosen!r}. {did_you_mean(chosen, spec.simulators)}")
     if num_envs is not None and num_envs < 1:
         raise CurriculumError(f"num_envs: expected None or at least 1, got {num_envs}.")
     if chosen in spec.native:
-        return _make_native(spec, chosen, num_envs, render_mode, early_termination, settings)
+        env = _make_native(spec, chosen, num_envs, render_mode, settings)
+        env.unwrapped.task.early_termination = early_termination
+        return env if tensors else _as_arrays(env)
     if chosen == "spot" and num_envs is not None:
         raise CurriculumError(
             f"a robot is one env, and does not reset by itself; got num_envs={num_envs}: leave num_envs out for the "
@@ -207,18 +240,38 @@ def make_env(
 
 
 def _make_native(
-    spec: TaskSpec,
-    backend: str,
-    num_envs: int | None,
-    render_mode: str | None,
-    early_termination: bool,
-    settings: dict[str, Any],
+    spec: TaskSpec, backend: str, num_envs: int | None, render_mode: str | None, settings: dict[str, Any]
 ) -> Any:
-    if not early_termination:
-        raise CurriculumError(f"early_termination=False: the backend {backend!r} has no such env. Leave it out.")
+    for name in settings:
+        if name not in SIMULATOR_OPTIONS[backend]:
+            spec.build_settings({name: settings[name]})  # a mistyped name is answered before the slow imports
     module, function = spec.native[backend].split(":")
     count = {} if num_envs is None else {"num_envs": num_envs}
     return getattr(importlib.import_module(module), function)(**count, render_mode=render_mode, **settings)
+
+
+def _as_arrays(env: Any) -> Any:
+    from .tensor_env import TensorTaskEnv
+
+    return TensorTaskEnv(env)
+
+
+def make_vector_env(
+    task: str, *, backend: str, num_envs: int, settings: Mapping[str, Any], seed: int | None = None
+) -> Any:
+    """Make a ``gymnasium.vector.VectorEnv`` of numpy arrays, whatever the simulator.
+
+    Args:
+        task: Name of the task.
+        backend: The simulator.
+        num_envs: Number of envs.
+        settings: Settings of the task and options of the simulator.
+        seed: Seed of what a simulator of tensors draws when it is made; the others draw at the first reset.
+    """
+    known = dict(settings)
+    if seed is not None and backend in find_task(task).native:
+        known["seed"] = seed
+    return make_env(task, backend=backend, num_envs=num_envs, tensors=False, **known)
 
 
 def register_gymnasium_ids() -> None:

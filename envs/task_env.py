@@ -21,7 +21,7 @@ from .monitors import EpisodeWatcher
 from .screen import FrameScreen
 from .task import Task
 
-__all__ = ["TaskEnv", "TaskVectorEnv"]
+__all__ = ["TaskEnv", "TaskVectorEnv", "final_infos"]
 
 RENDER_MODES = ("rgb_array", "human")
 
@@ -202,7 +202,7 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
             watcher.step(result)
         observation = result.observation
         if done.any():
-            infos.update(_final(result, done))
+            infos.update(final_infos(result, done))
             self._begin(np.flatnonzero(done))
             infos.update(self._episode_info())
             observation = self.task.observe()
@@ -227,7 +227,8 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
         self.task.close()
 
 
-def _final(result: StepResult, done: NDArray[np.bool_]) -> dict[str, Any]:
+def final_infos(result: StepResult, done: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return observations and verdicts of the episodes that end, in Gymnasium's form."""
     final_obs = np.empty(len(done), dtype=object)
     for i in np.flatnonzero(done):
         final_obs[i] = result.observation[i].copy()

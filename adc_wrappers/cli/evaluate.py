@@ -11,7 +11,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError
+from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import RunFolder, RunFolderError
 
 from .overrides import parse_settings
@@ -37,11 +38,15 @@ def is_policy_file(path: Path) -> bool:
     return path.suffix == ".onnx"
 
 
-def open_policy(path: Path) -> TrainedPolicy | Policy:
+def open_policy(path: Path, device: str | None = None) -> TrainedPolicy | Policy:
     """Return the newest policy of a run folder, or the policy of an ``.onnx`` file.
 
     Both have ``config``, ``steps`` and ``curriculum``, and are called with a batch of observations for a batch of
     actions.
+
+    Args:
+        path: The run folder or file.
+        device: Where a run's simulator of tensors is to run from now on; by default where it ran.
     """
     if is_policy_file(path):
         from adc_wrappers.policy import load
@@ -51,7 +56,7 @@ def open_policy(path: Path) -> TrainedPolicy | Policy:
         raise RunFolderError(f"{path} is a file; expected a run folder, or a policy that ends in .onnx.")
     from adc_wrappers.training import load_trained
 
-    return load_trained(RunFolder.open(path))
+    return load_trained(RunFolder.open(path), device)
 
 
 def print_evaluation(console: Console, summary: dict[str, Any]) -> None:
@@ -138,6 +143,9 @@ class Evaluate:
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Settings of the task that replace the training's, such as start_angle=0.1."""
 
+    device: str | None = None
+    """Where a simulator of tensors (isaaclab) runs: cuda:0, cpu; by default where the policy was trained."""
+
     picture: bool = True
     """Draw how episodes ended."""
 
@@ -146,10 +154,11 @@ class Evaluate:
         from adc_wrappers.training.evaluating import EvaluationSetup, draw_evaluation, evaluate_and_keep
 
         console = Console(highlight=False, soft_wrap=True)
-        policy = open_policy(self.run_folder)
-        setup = EvaluationSetup.of(
-            policy.config, backend=self.backend, settings=self._settings(), stiffness=self.stiffness
-        )
+        policy = open_policy(self.run_folder, self.device)
+        settings = self._settings()
+        if self.device is not None and (self.backend or policy.config.backend) in find_task(policy.config.task).native:
+            settings["device"] = self.device
+        setup = EvaluationSetup.of(policy.config, backend=self.backend, settings=settings, stiffness=self.stiffness)
         folder = results_folder(self.run_folder)
         with EvaluationProgress(console, self.episodes) as progress:
             result, summary = evaluate_and_keep(
@@ -164,10 +173,11 @@ class Evaluate:
         print_evaluation(console, summary)
         console.print(f"numbers  {folder / setup.name}.json\nepisodes {folder / setup.name}.csv")
         if self.picture:
-            path = draw_evaluation(
-                result, setup, folder / "plots" / f"{setup.name}.png", evaluation_title(summary, short=True)
-            )
-            console.print(f"picture  {path}")
+            picture, title = folder / "plots" / f"{setup.name}.png", evaluation_title(summary, short=True)
+            try:
+                console.print(f"picture  {draw_evaluation(result, setup, picture, title)}")
+            except (MissingExtraError, BackendError) as error:  # the numbers are there all the same
+                console.print(f"picture  none: {error}")
         return 0
 
     def _settings(self) -> dict[str, Any]:

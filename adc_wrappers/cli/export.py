@@ -34,6 +34,9 @@ class Export:
     commanded_damping: tuple[float, ...] = ()
     """B that the robot is sent, N·m·s/rad: one number, or one per joint."""
 
+    device: str | None = None
+    """Where a simulator of tensors runs meanwhile; by default where the policy was trained."""
+
     def run(self) -> int:
         """Export."""
         folder = RunFolder.open(self.run_folder)
@@ -44,6 +47,7 @@ class Export:
             self.out if self.out is not None else folder.path / "policy.onnx",
             commanded_stiffness=_joint_values(self.commanded_stiffness),
             commanded_damping=_joint_values(self.commanded_damping),
+            device=self.device,
         )
         _print_report(Console(highlight=False, soft_wrap=True), report)
         return 0

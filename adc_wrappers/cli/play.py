@@ -9,6 +9,8 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from adc_wrappers.core.errors import CurriculumError
+
 from .evaluate import open_policy
 
 __all__ = ["Play"]
@@ -20,6 +22,9 @@ class Play:
 
     policy: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN_OR_POLICY")]
     """A run folder that `adc train` made, or a policy file that `adc export` wrote."""
+
+    backend: str | None = None
+    """Show it in another engine than it was trained in."""
 
     out: Path | None = None
     """Film instead of window: a file that ends in .gif or .mp4."""
@@ -41,7 +46,7 @@ class Play:
 
     def run(self) -> int:
         """Play."""
-        from adc_wrappers.envs.registry import make_env
+        from adc_wrappers.envs.registry import find_task, make_env
         from adc_wrappers.runs.recording import check_format, play_episode, record_episode
         from adc_wrappers.training.evaluating import pin_and_check
 
@@ -51,9 +56,16 @@ class Play:
         policy = open_policy(self.policy)
         config = policy.config
         mode = "human" if self.out is None else "rgb_array"
-        env = make_env(config.task, backend=config.backend, render_mode=mode, **config.settings)
+        spec = find_task(config.task)
+        engine = self.backend or config.backend
+        if engine in spec.native:
+            raise CurriculumError(
+                f"{engine} has no camera without its own viewer. Show the policy in another simulator: "
+                f"--backend {spec.backends[0]}."
+            )
+        env = make_env(config.task, backend=engine, render_mode=mode, **spec.settings_on(engine, config.settings))
         try:
-            pin_and_check(policy, env)
+            pin_and_check(policy, env, elsewhere=engine != config.backend)
             if self.out is not None:
                 length, success = record_episode(
                     policy,

@@ -110,6 +110,10 @@ class StudyRun(TrainingOptions):
     jobs: int | None = None
     """Runs at a time; by default one per core. Ray decides by itself."""
 
+    devices: str | None = None
+    """Numbers of GPUs here, as in 0,1,2: one run at a time on each; by default 0 for a simulator on a GPU. Ray and
+    Slurm give every run a GPU themselves."""
+
     address: str | None = None
     """Address of a Ray cluster, or auto; by default one is started here."""
 
@@ -145,7 +149,7 @@ class StudyRun(TrainingOptions):
             eval_envs=self.eval_envs,
         )
         out = Path("runs") / f"study-{self.task}" if self.out is None else self.out
-        executor, jobs = self._executor(out), plan.jobs(out.resolve(), facts)
+        executor, jobs = self._executor(out, config), plan.jobs(out.resolve(), facts)
         with FolderLock(out, heed_signals=False):  # its workers end when this process is gone
             plan.begin(out, jobs, shlex.join(["adc", *sys.argv[1:]]))
             return self._run(console, plan, facts, jobs, executor, out)
@@ -197,23 +201,33 @@ class StudyRun(TrainingOptions):
             return dataclasses.replace(self, ppo={**self.ppo, "total_steps": steps})
         return self
 
-    def _executor(self, out: Path) -> Executor:
+    def _executor(self, out: Path, config: TrainConfig) -> Executor:
+        gpus = int(config.device.startswith("cuda"))
+        if self.devices is not None and (self.executor_name != "local" or not gpus):
+            raise CurriculumError(
+                f"--devices {self.devices}: expected the executor local and a simulator on a GPU; got "
+                f"{self.executor_name} and the device {config.device}."
+            )
         if self.executor_name == "ray":
             from adc_wrappers.study.executors import RayExecutor
 
-            return RayExecutor(self.address)
+            return RayExecutor(self.address, gpus)
         if self.executor_name == "slurm":
             from adc_wrappers.study.executors import SlurmExecutor
 
             parameters: dict[str, Any] = parse_settings(self.slurm)
             return SlurmExecutor(
-                out.resolve() / "submitit", cluster=self.cluster, parameters=parameters, parallel=self.jobs
+                out.resolve() / "submitit",
+                cluster=self.cluster,
+                parameters=parameters,
+                parallel=self.jobs,
+                gpus=gpus,
             )
         if self.slurm or self.address:
             raise CurriculumError("--slurm and --address are of other executors: choose one with --executor.")
         from adc_wrappers.study import LocalExecutor
 
-        return LocalExecutor(self.jobs)
+        return LocalExecutor(self.jobs, (self.devices or "0").split(",") if gpus else ())
 
 
 @dataclass(frozen=True, kw_only=True)

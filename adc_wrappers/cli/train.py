@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ class Train(TrainingOptions):
         """Train."""
         find_task(self.task)  # a mistyped name is answered before the slow imports
         console = Console(highlight=False, soft_wrap=True)
+        if int(os.environ.get("RANK", "0")) > 0:
+            return self._join()
         with (
             self._prepared(console.print) as (config, folder, resumed),
             full_disk_explained(folder.path, lambda: f"{_kept(folder)} Make room, then go on with: {_go_on(folder)}"),
@@ -95,6 +98,20 @@ class Train(TrainingOptions):
         from adc_wrappers.training.wandb_log import WandbReporter
 
         return WandbReporter(progress, config, folder, project=self.wandb or "", checkpoints=self.wandb_checkpoints)
+
+    def _join(self) -> int:
+        """Train as another process under torchrun: the first one keeps the run folder, evaluates and plots."""
+        from adc_wrappers.rsl_rl.training import join
+        from adc_wrappers.training import TrainConfig
+
+        folder = RunFolder(self.out if self.out is not None else self._default_out())
+        resumed = self.resume and bool(folder.checkpoints.paths())
+        if resumed:
+            config = self.applied_to(TrainConfig.from_dict(folder.config()), _say_nothing)
+        else:
+            config = self.new_config(self.seed or 0, _say_nothing)
+        join(self.scheduled(config, begun=resumed), folder, resume=resumed)
+        return 0
 
     @contextlib.contextmanager
     def _prepared(self, say: Callable[[str], None]) -> Iterator[tuple[TrainConfig, RunFolder, bool]]:
@@ -146,10 +163,14 @@ class Train(TrainingOptions):
         return Path("runs") / f"{self.task}-{self.engine}-{driver}-seed{self.seed or 0}"
 
 
+def _say_nothing(text: str) -> None:
+    """Leave it to the first process under torchrun to say what was changed."""
+
+
 def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:
     """Raise if a resumed run was given other settings than it began with; only more steps are possible."""
     allowed = dataclasses.replace(
-        stored,
+        stored.moved_to(config.settings.get("device")),
         ppo=dataclasses.replace(stored.ppo, total_steps=config.ppo.total_steps),
         checkpoint_every=config.checkpoint_every,
     )
@@ -157,7 +178,7 @@ def _refuse_changes(stored: TrainConfig, config: TrainConfig) -> None:
     differing = [f"{key}: was {before[key]!r}, asked {after[key]!r}" for key in before if before[key] != after[key]]
     if differing:
         raise CurriculumError(
-            "a resumed run keeps its settings (only --steps and --checkpoint-every may change). "
+            "a resumed run keeps its settings (only --steps, --device and --checkpoint-every may change). "
             + "; ".join(differing)
             + ". Leave the option out, or begin a new run with --out."
         )

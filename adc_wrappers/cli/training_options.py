@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import tyro
 
 from adc_wrappers.core.config import CurriculumConfig
+from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.registry import find_task
 
 from .overrides import changes_of, parse_settings
@@ -69,6 +70,10 @@ class TrainingOptions:
     workers: Annotated[Literal["dummy", "subproc", "batch"] | None, _as_recipe("workers")] = None
     """dummy: envs one after another in this process; subproc: a process each; batch: one vector env."""
 
+    device: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None
+    """Where simulators of tensors (isaaclab) and the policies in them run: cuda:0, cpu; by default cuda:0. Under
+    torchrun every process takes the GPU of its own number."""
+
     checkpoint_every: Annotated[int | None, _as_recipe("checkpoint_every")] = None
     """Iterations between two checkpoints."""
 
@@ -106,8 +111,26 @@ class TrainingOptions:
         """
         from adc_wrappers.training import default_config
 
+        return self.applied_to(
+            default_config(self.task, self.engine, self.given_settings(), recipe=self.recipe, seed=seed), say
+        )
+
+    def given_settings(self) -> dict[str, Any]:
+        """Return the settings of the task, and the device, that were given.
+
+        Raises:
+            CurriculumError: A device was given to a simulator that has none.
+        """
         settings = parse_settings(self.set)
-        return self.applied_to(default_config(self.task, self.engine, settings, recipe=self.recipe, seed=seed), say)
+        if self.device is None:
+            return settings
+        known = find_task(self.task).native
+        if self.engine not in known:
+            raise CurriculumError(
+                f"--device {self.device}: the backend {self.engine!r} runs on the CPU. Simulators of tensors for the "
+                f"task {self.task!r}: {', '.join(known) or 'none'}."
+            )
+        return {**settings, "device": self.device}
 
     def applied_to(self, base: TrainConfig, say: Callable[[str], None]) -> TrainConfig:
         """Return ``base`` with the options that were given, but for those of the curriculum."""
@@ -118,8 +141,9 @@ class TrainingOptions:
         changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.trainer == "rsl_rl" and self.workers is None:
             changes["workers"] = "batch"
-        if self.set:
-            changes["settings"] = {**base.settings, **parse_settings(self.set)}
+        settings = self.given_settings()
+        if settings:
+            changes["settings"] = {**base.settings, **settings}
         actions = dataclasses.replace(base.actions, **self.actions)
         return dataclasses.replace(base, task=self.task, ppo=ppo, actions=actions, **changes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -131,13 +132,29 @@ class CurriculumController:
                 that are written now is among the next iteration's checks.
         """
         self.refuse_pinned()
-        self._judge(checks)
-        if self.combine is not None:
-            totals = self.combine(totals)
+        totals = self._judge_and_combine(totals, checks)
         self.curriculum.update(totals)
         self.last_totals = totals
         self._apply_when_due(read_later=checks is not None)
         return self.report
+
+    def _judge_and_combine(self, totals: EpisodeTotals, checks: list[float] | None) -> EpisodeTotals:
+        """Judge the gains and add up all ranks; a rank that fails says so to the others, who would wait for it."""
+        if self.combine is None:
+            self._judge(checks)
+            return totals
+        try:
+            self._judge(checks)
+        except BackendError:
+            self.combine(replace(totals, failures=1))
+            raise
+        combined = self.combine(totals)
+        if combined.failures:
+            raise BackendError(
+                f"the gains of {combined.failures} other rank(s) are not what was written; their own errors say which. "
+                "All ranks stop."
+            )
+        return combined
 
     def follow(self, state: dict[str, Any]) -> CurriculumReport:
         """Close an iteration with the state of a curriculum that is moved elsewhere, under the same settings."""

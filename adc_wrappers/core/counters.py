@@ -195,11 +195,22 @@ class TensorCounter:
         self._patience: float | None = None
         self._latest: Any = None
         self._verdicts: Any = None
+        self._left_out: Any = None
 
     def restart(self) -> None:
         """Begin new episodes in all envs; running ones are not counted."""
         self._fold()
         self._start.fill_(self._base)
+        self._left_out = None
+
+    def leave_out(self, envs: Any) -> None:
+        """Do not count the running episodes of some envs; those that follow them count.
+
+        Args:
+            envs: Mask of the envs.
+        """
+        self._fold()
+        self._left_out = envs if self._left_out is None else self._left_out | envs
 
     def step(self, terminated: Any, truncated: Any) -> Any:
         """Count one step of every env and return the mask of those whose episode is complete."""
@@ -283,7 +294,7 @@ class TensorCounter:
         rows = self._row
         if rows == 0:
             return
-        ended = self._ended[:rows]
+        ended = self._ended[:rows] if self._left_out is None else self._counted(rows)
         if self._batches is not None:
             self._batches += self._means(ended)
         marks = ended.view(self._torch.uint8) * self._times[:rows]
@@ -299,12 +310,22 @@ class TensorCounter:
         judged = [row for row in range(rows) if self._judged[row]]
         if len(judged) == rows:
             self._sums[2].add_(episodes)
-            self._sums[3].add_(self._torch.count_nonzero(self._won[:rows]))
+            self._sums[3].add_(self._torch.count_nonzero(self._won[:rows] & ended))
         elif judged:  # an env that gives its verdicts in some steps only
-            self._sums[2].add_(self._torch.count_nonzero(self._ended[judged]))
-            self._sums[3].add_(self._torch.count_nonzero(self._won[judged]))
+            self._sums[2].add_(self._torch.count_nonzero(ended[judged]))
+            self._sums[3].add_(self._torch.count_nonzero(self._won[judged] & ended[judged]))
         self._base += rows
         self._row = 0
+
+    def _counted(self, rows: int) -> Any:
+        """Return the buffer's rows without the ends of episodes that are left out."""
+        torch = self._torch
+        ended = self._ended[:rows]
+        dropped = ended & (ended.cumsum(0) == 1) & self._left_out
+        gone = (dropped * self._times[:rows]).amax(0).long()
+        self._start.copy_(torch.where(gone > 0, self._base + gone, self._start))
+        self._left_out = self._left_out & (gone == 0)
+        return ended & ~dropped
 
     def _means(self, ended: Any) -> list[Any]:
         """Return the mean length of the episodes that ended in each row, on the device; NaN where none did."""

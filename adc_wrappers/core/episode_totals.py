@@ -46,6 +46,9 @@ class EpisodeTotals:
     progress_sum: float = 0.0
     """Sum of the reported task progress, each in [0, 1]."""
 
+    failures: int = field(default=0, compare=False)
+    """Ranks of a distributed run whose live gains are not what was written; they stop, and all others with them."""
+
     @classmethod
     def from_lengths(cls, lengths: Iterable[float], successes: Iterable[bool] | None = None) -> EpisodeTotals:
         """Build totals from single episodes.
@@ -96,6 +99,7 @@ class EpisodeTotals:
             self.batches + other.batches,
             self.measured + other.measured,
             self.progress_sum + other.progress_sum,
+            self.failures + other.failures,
         )
 
     @property

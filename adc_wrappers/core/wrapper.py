@@ -152,6 +152,7 @@ class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
         self._log: dict[str, float] = {}
         self._logged: CurriculumReport | None = None
         self._patience: float | None = None
+        self._clocks: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset all envs; running episodes are not counted."""
@@ -160,14 +161,30 @@ class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
         observation, extras = self.env.reset(seed=seed, options=options)
         if self._counter is not None:
             self._counter.restart()
+        self.watch_clocks()
         self._note_reset()
         self._report(extras)
         return observation, extras
+
+    def watch_clocks(self) -> None:
+        """Leave out running episodes whose clock in the env is set between now and the next step.
+
+        RSL-RL sets these clocks to random numbers so that not all envs end at once: what began so is cut short.
+        """
+        clocks = self._env_clocks()
+        self._clocks = None if clocks is None else clocks.clone()
+
+    def _env_clocks(self) -> Any:
+        """Steps since each env's episode began, by the env itself, where it has such a tensor; else None."""
+        clocks = getattr(self.env.unwrapped, "episode_length_buf", None)
+        return clocks if hasattr(clocks, "new_tensor") else None
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all envs, count, and close the iteration when it is full."""
         if self._must_reset:
             self._refuse_step()
+        if self._clocks is not None and self.adc.training:
+            self._look_at_clocks()
         result = self.env.step(action)
         self._clock += 1
         if self.adc.training:
@@ -193,15 +210,27 @@ class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
         if self._counter is not None:
             self._counter.protect(self._patience)
 
+    def _look_at_clocks(self) -> None:
+        """Compare on the device; nothing is read from it."""
+        before, self._clocks = self._clocks, None
+        clocks = self._env_clocks()
+        if clocks is not None:
+            self._make_counter(clocks)
+            self._counter.leave_out(clocks != before)
+
+    def _make_counter(self, like: Any) -> None:
+        if self._counter is not None:
+            return
+        apart = self.adc.counts_batches
+        if hasattr(like, "new_tensor"):
+            self._counter = TensorCounter(like, batches=apart)
+        else:
+            self._counter = ArrayCounter(len(like), AutoresetMode.SAME_STEP, batches=apart)
+        if self._patience is not None:
+            self._counter.protect(self._patience)
+
     def _count(self, terminated: Any, truncated: Any, extras: dict[str, Any]) -> None:
-        if self._counter is None:
-            apart = self.adc.counts_batches
-            if hasattr(terminated, "new_tensor"):
-                self._counter = TensorCounter(terminated, batches=apart)
-            else:
-                self._counter = ArrayCounter(len(terminated), AutoresetMode.SAME_STEP, batches=apart)
-            if self._patience is not None:
-                self._counter.protect(self._patience)
+        self._make_counter(terminated)
         if self._measures and "progress" in extras:
             self._counter.measure(extras["progress"])
         if isinstance(self._counter, TensorCounter):

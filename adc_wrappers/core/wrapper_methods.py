@@ -92,6 +92,9 @@ class CurriculumMethods:
         self._iteration_closed()
         return report
 
+    def watch_clocks(self) -> None:
+        """Leave out episodes whose clock in the env is set from outside; only batches of tensors let that happen."""
+
     def refuse_own_iterations(self, other: str) -> None:
         """Refuse to be closed by somebody else where ``iteration_steps`` closes iterations already.
 

@@ -295,16 +295,18 @@ def task_settings(config: TrainConfig, path: Path) -> dict[str, Any]:
         PolicyFileError: It names others.
     """
     spec = find_task(config.task)
-    _, of_the_robot = spec.split_settings("spot", config.settings)
+    # where a simulator of tensors ran, and on what, is no business of a robot's
+    given = spec.task_settings(config.settings) if config.backend in spec.native else config.settings
+    _, of_the_robot = spec.split_settings("spot", given)
     known = {field.name for field in dataclasses.fields(spec.settings_class())} - set(of_the_robot)
-    foreign = sorted(set(config.settings) - known)
+    foreign = sorted(set(given) - known)
     if foreign:
         raise PolicyFileError(
             f"{path}: its training settings name {', '.join(foreign)}, which are no settings of the task "
             f"{config.task!r} ({', '.join(sorted(known))}). How a robot is reached, taken over, watched and stopped is "
             "said by whoever drives it, never by a policy file. Export the policy again without them."
         )
-    return {name: value for name, value in config.settings.items() if name != "randomize"}
+    return {name: value for name, value in given.items() if name != "randomize"}
 
 
 def _versions() -> dict[str, str]:

@@ -20,7 +20,7 @@ from adc_wrappers.core.joints import JointValues, normalize_joint_values, resolv
 from adc_wrappers.core.reading import read_object
 from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.fit import check_env
-from adc_wrappers.envs.registry import make_env
+from adc_wrappers.envs.registry import make_vector_env
 from adc_wrappers.policy import FORMAT, VERSION, Policy, PolicyFileError, PolicyMetadata, TrainingRecord
 from adc_wrappers.policy.graph import network_digest
 from adc_wrappers.runs import RunFolder, RunFolderError
@@ -197,6 +197,7 @@ def export_run(
     *,
     commanded_stiffness: JointValues | None = None,
     commanded_damping: JointValues | None = None,
+    device: str | None = None,
 ) -> ExportReport:
     """Write the newest policy of a run as a policy file.
 
@@ -208,10 +209,11 @@ def export_run(
         path: Where the file goes.
         commanded_stiffness: K per joint that the robot is sent, where it is known.
         commanded_damping: B per joint that the robot is sent.
+        device: Where a simulator of tensors runs meanwhile; by default where the policy was trained.
     """
-    trained = load_trained(folder)
+    trained = load_trained(folder, device)
     config = trained.config
-    env = make_env(config.task, backend=config.backend, num_envs=_ENVS, **config.settings)
+    env = make_vector_env(config.task, backend=config.backend, num_envs=_ENVS, settings=config.settings, seed=0)
     try:
         pinned = ActuatorCurriculumVectorWrapper(env, config.curriculum, training=False)
         check_env(trained, pinned)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 from adc_wrappers.core.env_states import EnvState, EnvStateError
@@ -21,9 +22,15 @@ from adc_wrappers.training.resuming import (
 from adc_wrappers.training.trained import read_tensors
 
 from .runner import CurriculumRunner
+from .tensor_env import TensorVecEnv
 from .vec_env import RslRlVecEnv
 
-__all__ = ["RunFolderRunner"]
+__all__ = ["RunFolderRunner", "rank"]
+
+
+def rank() -> int:
+    """Return the number of this process under ``torchrun``; 0 without it."""
+    return int(os.environ.get("RANK", "0"))
 
 
 class RunFolderRunner(CurriculumRunner):
@@ -33,21 +40,21 @@ class RunFolderRunner(CurriculumRunner):
         env: The env.
         train_cfg: RSL-RL's config.
         config: The run's settings.
-        folder: Where metrics, logs and checkpoints go; None for nowhere.
+        folder: Where metrics, logs and checkpoints go; None for nowhere. Under ``torchrun`` the first process writes.
         reporter: Is told about every iteration.
     """
 
-    env: RslRlVecEnv
+    env: RslRlVecEnv | TensorVecEnv
 
     def __init__(
         self,
-        env: RslRlVecEnv,
+        env: RslRlVecEnv | TensorVecEnv,
         train_cfg: dict[str, Any],
         config: TrainConfig,
         folder: RunFolder | None,
         reporter: ProgressReporter | None,
     ) -> None:
-        super().__init__(env, train_cfg, None, "cpu")
+        super().__init__(env, train_cfg, None, env.device)
         self.steps = 0
         """Env steps so far, summed over envs."""
         self._config = config
@@ -63,7 +70,7 @@ class RunFolderRunner(CurriculumRunner):
         self.alg.learning_rate = min(self.alg.learning_rate, self._config.ppo.max_learning_rate)
         self.steps += self._config.ppo.iteration_steps
         self._anneal()
-        if self._folder is None:
+        if self._folder is None or rank() > 0:
             return
         row = self._row()
         self._folder.metrics.append(row)
@@ -79,7 +86,7 @@ class RunFolderRunner(CurriculumRunner):
 
     def finish(self) -> None:
         """Save what has not been saved and close the logs."""
-        if self._folder is not None and self.steps > 0:
+        if self._folder is not None and self.steps > 0 and rank() == 0:
             self._save(self.curriculum_env.curriculum.iteration)
         if self._writer is not None:
             self._writer.close()
@@ -94,7 +101,7 @@ class RunFolderRunner(CurriculumRunner):
         if folder is None:
             return False
         if not folder.checkpoints.paths():
-            folder.metrics.keep_until(0)
+            self._keep_metrics(0)
             return False
         checkpoint = folder.checkpoints.load_latest()
         state = read_state(checkpoint)
@@ -110,17 +117,24 @@ class RunFolderRunner(CurriculumRunner):
         self._anneal()
         self._saved = int(state["curriculum"]["iteration"])
         self._pace.restart(self.steps)
-        folder.metrics.keep_until(self._saved)
+        self._keep_metrics(self._saved)
         trainer = load_running(checkpoint, self.curriculum_env)
         if trainer is not None:
             try:
                 self.env.load_trainer_state(trainer)
             except EnvStateError as error:
                 raise CheckpointError(f"{checkpoint.path}: {error}") from error
+        if rank() > 0:  # whose numbers are its own
+            return trainer is not None
         if "numpy_rng" in state:
             load_random_states(state)
         load_torch_random_state(checkpoint, read_tensors(checkpoint, "torch_rng.pt"))
         return trainer is not None
+
+    def _keep_metrics(self, iteration: int) -> None:
+        """Forget rows after the checkpoint, which are written anew."""
+        if self._folder is not None and rank() == 0:
+            self._folder.metrics.keep_until(iteration)
 
     def _row(self) -> dict[str, float]:
         holding, self.env.holding = self.env.holding / self._config.ppo.n_steps, 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,14 +22,16 @@ __all__ = ["CurriculumRunner", "find_curriculum", "sum_over_ranks"]
 def sum_over_ranks(totals: EpisodeTotals) -> EpisodeTotals:
     """Add up the completed episodes of all ranks; the ``combine`` of a curriculum's wrapper under torchrun.
 
-    Every rank must call it once per iteration. Outside a process group the totals come back as they are.
+    Every rank must call it once per iteration, one whose gains are not as they should be too: the others learn of it
+    and stop, instead of waiting. Outside a process group the totals come back as they are.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return totals
     device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-    tensor = torch.tensor(totals.sums, dtype=torch.float64, device=device)
+    tensor = torch.tensor((*totals.sums, totals.failures), dtype=torch.float64, device=device)
     torch.distributed.all_reduce(tensor, op=torch.distributed.ReduceOp.SUM)
-    return EpisodeTotals.from_sums(tensor.tolist())
+    *sums, failures = tensor.tolist()
+    return replace(EpisodeTotals.from_sums(sums), failures=round(failures))
 
 
 _KEY, _TASK = "adc_curriculum", "adc_task"
@@ -75,6 +78,11 @@ class CurriculumRunner(OnPolicyRunner):
         self.curriculum_env.end_iteration()
         self.after_iteration(losses)
         return losses
+
+    def learn(self, num_learning_iterations: int, init_at_random_ep_len: bool = False) -> None:
+        """Train; episodes that begin with a clock set at random are cut short, and are not counted."""
+        self.curriculum_env.watch_clocks()
+        super().learn(num_learning_iterations, init_at_random_ep_len)
 
     def after_iteration(self, losses: dict[str, float]) -> None:
         """Called after every update, with the curriculum moved and the new gains written; for subclasses."""

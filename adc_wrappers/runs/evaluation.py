@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumConfig
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.envs.task_env import TaskVectorEnv
+from adc_wrappers.envs.tensor_env import TensorTaskEnv
 
 from .episode_log import Clip, EpisodeLog, EpisodeRow
 
@@ -155,9 +156,10 @@ def evaluate(
     """
     if episodes < 1:
         raise ValueError(f"episodes: expected at least 1, got {episodes}.")
-    own = envs.unwrapped if isinstance(envs.unwrapped, TaskVectorEnv) else None
+    own = envs.unwrapped if isinstance(envs.unwrapped, (TaskVectorEnv, TensorTaskEnv)) else None
     learning = own is not None and own.task.training
-    log = EpisodeLog(envs.num_envs, episodes, None if own is None else own.task)
+    task: Any = None if own is None else own.task
+    log = EpisodeLog(envs.num_envs, episodes, task)
     pinned = ActuatorCurriculumVectorWrapper(envs, config, training=False)  # the task rests, too
     if own is not None:
         own.watchers.append(log)

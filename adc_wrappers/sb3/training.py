@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv,
 
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumError
 from adc_wrappers.core.files import whole_file
-from adc_wrappers.envs.registry import make_env
+from adc_wrappers.envs.registry import make_env, make_vector_env
 from adc_wrappers.runs import Checkpoint, RunFolder, holding_folder
 from adc_wrappers.training.config import ProgressReporter, TrainConfig
 from adc_wrappers.training.deterministic import DeterministicPolicy
@@ -80,6 +80,7 @@ def make_training_env(config: TrainConfig) -> VecEnv:
         config.task,
         backend=config.backend,
         early_termination=config.early_termination,
+        tensors=False,
         **config.settings,
     )
     if config.workers == "batch":
@@ -120,7 +121,7 @@ def build_model(config: TrainConfig, env: VecEnv, schedule: KLAdaptiveLearningRa
 
 def load_module(config: TrainConfig, checkpoint: Checkpoint) -> torch.nn.Module:
     """Return the policy of a checkpoint: from observations to the mean action, clipped to the action space."""
-    env = VectorEnvAdapter(make_env(config.task, backend=config.backend, num_envs=1, **config.settings))
+    env = VectorEnvAdapter(make_vector_env(config.task, backend=config.backend, num_envs=1, settings=config.settings))
     model = build_model(config, env, config.ppo.learning_rate)
     load_parameters(model, checkpoint)
     env.close()

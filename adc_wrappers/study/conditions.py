@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core import CurriculumConfig, CurriculumError
 from adc_wrappers.core.errors import MissingExtraError, did_you_mean
 from adc_wrappers.core.reading import check_fields, read_text, tree_problem
-from adc_wrappers.envs.registry import find_task, make_env
+from adc_wrappers.envs.registry import find_task, make_vector_env
 from adc_wrappers.training import ActionConfig, TrainConfig
 
 __all__ = [
@@ -48,7 +48,7 @@ class RobotFacts:
     @classmethod
     def of(cls, config: TrainConfig) -> RobotFacts:
         """Ask the task."""
-        env = make_env(config.task, backend=config.backend, num_envs=1, **config.settings)
+        env = make_vector_env(config.task, backend=config.backend, num_envs=1, settings=config.settings)
         try:
             backend = env.task.backend
             return cls(

@@ -16,6 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
@@ -62,28 +63,37 @@ class LocalExecutor:
 
     Args:
         processes: How many; by default one per core.
+        devices: Numbers of GPUs. One run at a time is done on each, in a process of its own that sees no other GPU: for
+            every run ``cuda:0`` is its own. Such a process may have as many threads as it likes.
     """
 
-    def __init__(self, processes: int | None = None) -> None:
+    def __init__(self, processes: int | None = None, devices: Sequence[str] = ()) -> None:
         if processes is not None and processes < 1:
             raise ValueError(f"jobs: expected at least 1 process, got {processes}.")
-        self.processes = available_cores() if processes is None else processes
+        if len(set(devices)) != len(devices) or not all(device.isdecimal() for device in devices):
+            raise ValueError(f"devices: expected numbers of GPUs, each once, as in 0,1; got {','.join(devices)!r}.")
+        if devices and processes is not None and processes > len(devices):
+            raise ValueError(f"jobs: expected at most {len(devices)}, one per device, got {processes}.")
+        self.devices = tuple(devices)
+        self.processes = processes if processes is not None else len(devices) or available_cores()
 
     def map(self, function: JobFunction, jobs: Sequence[Job]) -> Iterator[JobResult]:
         """Yield results as they come."""
         waiting, attempts = deque(jobs), Counter[str]()
-        idle = [_process() for _ in range(min(self.processes, len(waiting)))]
-        running: dict[Future[JobResult], tuple[ProcessPoolExecutor, Job]] = {}
-        with one_thread_each():
+        idle = [_Worker(device) for device in (self.devices or (None,) * self.processes)[: self.processes]]
+        running: dict[Future[JobResult], tuple[_Worker, Job]] = {}
+        with nullcontext() if self.devices else one_thread_each():
             try:
                 while waiting or running:
                     while waiting and idle:
-                        job, process = waiting.popleft(), idle.pop()
-                        running[process.submit(function, job)] = (process, job)
+                        job, worker = waiting.popleft(), idle.pop()
+                        running[worker.process().submit(function, job)] = (worker, job)
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        process, job = running.pop(future)
+                        worker, job = running.pop(future)
                         died = isinstance(future.exception(), BrokenProcessPool)
-                        idle.append(_process() if died else process)
+                        if died or self.devices:  # what a simulator leaves on a GPU goes with its process
+                            worker.end()
+                        idle.append(worker)
                         attempts[job.folder] += died
                         if not died:
                             yield future.result()
@@ -92,13 +102,33 @@ class LocalExecutor:
                         else:
                             yield JobResult.lost(job, "the process died, twice: killed, out of memory, or crashed.")
             finally:
-                for process in (*idle, *(process for process, _ in running.values())):
-                    process.shutdown(wait=False, cancel_futures=True)
+                for worker in (*idle, *(worker for worker, _ in running.values())):
+                    worker.end()
 
 
-def _process() -> ProcessPoolExecutor:
-    """Return a pool of one, so that a process that dies takes nobody else's run with it."""
-    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin_worker)
+class _Worker:
+    """A pool of one, so that a process that dies takes nobody else's run with it.
+
+    Args:
+        device: The GPU that its process sees; None for whatever there is.
+    """
+
+    def __init__(self, device: str | None) -> None:
+        self._device = device
+        self._process: ProcessPoolExecutor | None = None
+
+    def process(self) -> ProcessPoolExecutor:
+        """Return the process, begun anew after :meth:`end`."""
+        if self._process is None:
+            spawn = multiprocessing.get_context("spawn")
+            self._process = ProcessPoolExecutor(1, spawn, initializer=_begin_worker, initargs=(self._device,))
+        return self._process
+
+    def end(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.shutdown(wait=False, cancel_futures=True)
+            self._process = None
 
 
 class one_thread_each:  # noqa: N801 (a context manager)
@@ -118,8 +148,14 @@ class one_thread_each:  # noqa: N801 (a context manager)
                 os.environ[name] = value
 
 
-def _begin_worker() -> None:
-    """End this process when the one that started it is gone, so that a study started again meets no old worker."""
+def _begin_worker(device: str | None = None) -> None:
+    """End this process when the one that started it is gone, so that a study started again meets no old worker.
+
+    Args:
+        device: The one GPU that this process shall see; CUDA reads it when it is first used.
+    """
+    if device is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -168,9 +204,11 @@ class RayExecutor:
 
     Args:
         address: Address of a cluster, ``"auto"`` for the one this machine belongs to, None to start one here.
+        gpus: GPUs that a run needs; Ray lets it see those only.
     """
 
-    def __init__(self, address: str | None = None) -> None:
+    def __init__(self, address: str | None = None, gpus: int = 0) -> None:
+        self.gpus = gpus
         try:
             import ray
         except ImportError as error:
@@ -185,7 +223,7 @@ class RayExecutor:
         if mine:
             ray.init(address=self._address, log_to_driver=False, include_dashboard=False if not self._address else None)
         try:
-            remote = ray.remote(num_cpus=1, max_retries=1)(pack_unless_shared)
+            remote = ray.remote(num_cpus=1, num_gpus=self.gpus, max_retries=1)(pack_unless_shared)
             waiting = {remote.remote(function, job): job for job in jobs}
             while waiting:
                 done, _ = ray.wait(list(waiting), num_returns=1)
@@ -232,6 +270,7 @@ class SlurmExecutor:
         minutes: Time limit of one run.
         parameters: Further parameters of submitit's executor, such as ``slurm_partition``.
         parallel: Runs at a time; by default as many as Slurm gives, or one per core with ``"local"``.
+        gpus: GPUs that a run needs; Slurm lets it see those only.
     """
 
     def __init__(
@@ -242,13 +281,15 @@ class SlurmExecutor:
         minutes: int = 24 * 60,
         parameters: Mapping[str, Any] | None = None,
         parallel: int | None = None,
+        gpus: int = 0,
     ) -> None:
         try:
             import submitit
         except ImportError as error:
             raise MissingExtraError("submitit", "slurm", "The executor 'slurm'") from error
         self._executor: Any = submitit.AutoExecutor(folder=str(logs / "%j"), cluster=cluster)
-        settings = {"timeout_min": minutes, "cpus_per_task": 1, "name": "adc-study", **(parameters or {})}
+        needs = {"gpus_per_node": gpus} if gpus else {}
+        settings = {"timeout_min": minutes, "cpus_per_task": 1, "name": "adc-study", **needs, **(parameters or {})}
         if cluster == "slurm" and parallel is not None:
             settings["slurm_array_parallelism"] = parallel
         self._executor.update_parameters(**settings)

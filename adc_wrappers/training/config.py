@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,7 +16,15 @@ from adc_wrappers.envs.registry import find_task, make_env
 
 from .ppo import ActionConfig, PpoConfig
 
-__all__ = ["TRAINERS", "WORKERS", "ProgressReporter", "TrainConfig", "as_stored", "recommended_curriculum"]
+__all__ = [
+    "DEFAULT_DEVICE",
+    "TRAINERS",
+    "WORKERS",
+    "ProgressReporter",
+    "TrainConfig",
+    "as_stored",
+    "recommended_curriculum",
+]
 
 
 class ProgressReporter(Protocol):
@@ -29,6 +38,9 @@ TRAINERS = ("sb3", "rsl_rl")
 """Adapters that ``adc train`` can train with."""
 
 WORKERS = ("dummy", "subproc", "batch")
+
+DEFAULT_DEVICE = "cuda:0"
+"""Where simulators of tensors run unless told otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +84,7 @@ class TrainConfig:
     """What happens to actions between the policy and the env in training."""
 
     def __post_init__(self) -> None:
-        find_task(self.task)
+        spec = find_task(self.task)
         for name, known in (("trainer", TRAINERS), ("workers", WORKERS)):
             value = getattr(self, name)
             if value not in known:
@@ -80,6 +92,10 @@ class TrainConfig:
         if self.trainer == "rsl_rl" and self.workers != "batch":
             raise CurriculumError(
                 f"trainer 'rsl_rl' steps one vector env: expected workers 'batch', got {self.workers!r}."
+            )
+        if self.backend in spec.native and self.workers != "batch":
+            raise CurriculumError(
+                f"backend {self.backend!r} steps all envs together: expected workers 'batch', got {self.workers!r}."
             )
         if self.checkpoint_every < 1:
             raise CurriculumError(f"checkpoint_every: expected at least 1, got {self.checkpoint_every}.")
@@ -112,6 +128,28 @@ class TrainConfig:
         return cls(**{**values, **parts})
 
     @property
+    def on_tensors(self) -> bool:
+        """Whether the simulator keeps its envs as tensors, so that they and the policy share a device."""
+        return self.backend in find_task(self.task).native
+
+    @property
+    def device(self) -> str:
+        """Where the policy is trained: where a simulator of tensors has its envs, else the CPU.
+
+        Under ``torchrun`` every process has a GPU of its own.
+        """
+        if not self.on_tensors:
+            return "cpu"
+        chosen = str(self.settings.get("device", DEFAULT_DEVICE))
+        return f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ and chosen != "cpu" else chosen
+
+    def moved_to(self, device: Any) -> TrainConfig:
+        """Return these settings on another device, for a run that goes on elsewhere; None leaves them alone."""
+        if device is None or not self.on_tensors:
+            return self
+        return dataclasses.replace(self, settings={**self.settings, "device": device})
+
+    @property
     def iterations(self) -> int:
         """Number of iterations in the whole training."""
         return self.ppo.iterations
@@ -125,6 +163,10 @@ def as_stored(values: dict[str, Any]) -> dict[str, Any]:
 
 def recommended_curriculum(task: str, backend: str, settings: dict[str, Any]) -> CurriculumConfig:
     """Return the curriculum that a task recommends."""
+    spec = find_task(task)
+    if backend in spec.native:  # which would start a simulator on a GPU to be asked
+        known: CurriculumConfig = spec.build_settings(spec.task_settings(settings)).recommended_curriculum()
+        return known
     env = make_env(task, backend=backend, **settings)
     config: CurriculumConfig = env.adc_config
     env.close()

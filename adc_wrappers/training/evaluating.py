@@ -21,7 +21,7 @@ from adc_wrappers.core import (
 from adc_wrappers.core.errors import did_you_mean
 from adc_wrappers.core.files import write_json
 from adc_wrappers.envs.fit import MadeFor, check_env
-from adc_wrappers.envs.registry import find_task, make_env
+from adc_wrappers.envs.registry import find_task, make_env, make_vector_env
 from adc_wrappers.runs import EvaluationResult, evaluate
 
 from .config import TrainConfig
@@ -97,10 +97,12 @@ class EvaluationSetup:
         """Return the training's own setup, with what is given replaced; nonsense raises."""
         spec = find_task(config.task)
         engine = config.backend if backend is None else backend
-        if engine not in spec.backends:
-            raise ValueError(f"the task {spec.name!r} has no backend {engine!r}. {did_you_mean(engine, spec.backends)}")
-        merged = {**config.settings, **(settings or {})}
-        before, after = spec.build_settings(config.settings), spec.build_settings(merged)
+        if engine not in spec.simulators:
+            raise ValueError(
+                f"the task {spec.name!r} has no backend {engine!r}. {did_you_mean(engine, spec.simulators)}"
+            )
+        merged = {**spec.settings_on(engine, config.settings), **(settings or {})}
+        before, after = (spec.build_settings(spec.task_settings(values)) for values in (config.settings, merged))
         changed = {
             field.name: getattr(after, field.name)
             for field in dataclasses.fields(after)
@@ -173,7 +175,7 @@ def evaluate_policy(
     if num_envs is not None and not 1 <= num_envs <= episodes:
         raise ValueError(f"num_envs: expected 1 to {episodes}, the number of episodes, got {num_envs}.")
     batch = min(BATCH, episodes) if num_envs is None else num_envs
-    envs = make_env(setup.task, backend=setup.backend, num_envs=batch, **setup.settings)
+    envs = make_vector_env(setup.task, backend=setup.backend, num_envs=batch, settings=setup.settings, seed=seed)
     try:
         pinned = ActuatorCurriculumVectorWrapper(envs, setup.curriculum, training=False)
         said = check_env(policy, pinned, asked=setup.asked)
@@ -212,16 +214,28 @@ def asked_differences(*, settings: bool, stiffness: bool) -> tuple[str, ...]:
     return (*(numbers if settings else ()), *(("stiffness", "damping") if stiffness else ()))
 
 
-def pin_and_check(policy: EvaluablePolicy, env: Any) -> None:
-    """Pin a single env's gains to the policy's target, and refuse an env that the policy was not made for."""
-    check_env(policy, ActuatorCurriculumWrapper(env, policy.config.curriculum, training=False))
+def pin_and_check(policy: EvaluablePolicy, env: Any, *, elsewhere: bool = False) -> None:
+    """Pin a single env's gains to the policy's target, and refuse an env that the policy was not made for.
+
+    Args:
+        policy: The policy.
+        env: The env.
+        elsewhere: Whether another simulator was asked for, whose inertias and so its damping differ a little.
+    """
+    asked = asked_differences(settings=elsewhere, stiffness=False)
+    check_env(policy, ActuatorCurriculumWrapper(env, policy.config.curriculum, training=False), asked=asked)
 
 
 def draw_evaluation(result: EvaluationResult, setup: EvaluationSetup, path: Path, title: str) -> Path:
-    """Draw how episodes ended; the frames are drawn by the engine of the evaluation."""
+    """Draw how episodes ended; the frames are drawn by the engine of the evaluation.
+
+    Simulators of tensors have no camera here: their poses are drawn by the task's first engine.
+    """
     from adc_wrappers.runs.pictures import draw_failures
 
-    env = make_env(setup.task, backend=setup.backend, num_envs=1, **setup.settings)
+    spec = find_task(setup.task)
+    engine = spec.backends[0] if setup.backend in spec.native else setup.backend
+    env = make_env(setup.task, backend=engine, num_envs=1, **spec.settings_on(engine, setup.settings))
     try:
         return draw_failures(result, env.task.draw_pose, path, title)
     finally:

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 
-from adc_wrappers.core.action_wrappers import VectorActionNoiseCurriculum, VectorActionScaleCoupling
+from adc_wrappers.core.action_wrappers import (
+    ActionNoiseCurriculum,
+    ActionScaleCoupling,
+    VectorActionNoiseCurriculum,
+    VectorActionScaleCoupling,
+)
 from adc_wrappers.core.errors import CurriculumError
 
 __all__ = ["ActionConfig", "PpoConfig", "wrap_actions"]
@@ -31,11 +37,13 @@ class ActionConfig:
 
 
 def wrap_actions(env: Any, config: ActionConfig, seed: int) -> Any:
-    """Put around a vector env with a curriculum inside what the config asks for; the env itself if nothing."""
+    """Put around a vector env, or a batch of tensors, with a curriculum inside what the config asks for."""
+    arrays = isinstance(env, VectorEnv)
     if config.constant_torque:
-        env = VectorActionScaleCoupling(env)
+        env = VectorActionScaleCoupling(env) if arrays else ActionScaleCoupling(env)
     if config.noise_std > 0.0:
-        env = VectorActionNoiseCurriculum(env, start_std=config.noise_std, seed=seed)
+        noise = VectorActionNoiseCurriculum if arrays else ActionNoiseCurriculum
+        env = noise(env, start_std=config.noise_std, seed=seed)
     return env
 
 

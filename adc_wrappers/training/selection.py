@@ -12,7 +12,7 @@ from typing import Any
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumError
 from adc_wrappers.core.files import write_json
 from adc_wrappers.core.reading import check_fields, read_object
-from adc_wrappers.envs.registry import make_env
+from adc_wrappers.envs.registry import make_vector_env
 from adc_wrappers.runs import RunFolderError, wilson_interval
 from adc_wrappers.runs.folder import has_begun
 
@@ -117,7 +117,7 @@ def fixed_config(base: TrainConfig, stiffness: float, seed: int) -> TrainConfig:
 
 def check_stiffness(config: TrainConfig) -> None:
     """Raise if the engine cannot simulate the stiffness of a config, before anything is trained."""
-    envs = make_env(config.task, backend=config.backend, num_envs=1, **config.settings)
+    envs = make_vector_env(config.task, backend=config.backend, num_envs=1, settings=config.settings)
     try:
         ActuatorCurriculumVectorWrapper(envs, config.curriculum, training=False)
     finally:

@@ -22,7 +22,7 @@ from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumConfig,
 from adc_wrappers.core.errors import BackendError, MissingExtraError
 from adc_wrappers.core.reading import parse_json
 from adc_wrappers.envs.fit import MadeFor, find_task_of
-from adc_wrappers.envs.registry import make_env
+from adc_wrappers.envs.registry import make_vector_env
 from adc_wrappers.runs import Checkpoint, CheckpointError, RunFolder, RunFolderError
 
 from .config import TrainConfig, as_stored
@@ -95,6 +95,7 @@ def _trained_with(config: TrainConfig, checkpoint: Checkpoint) -> TrainConfig:
     if _SETTINGS in checkpoint.files:
         stored = TrainConfig.from_dict(checkpoint.json(_SETTINGS))
     curriculum = CurriculumConfig.from_dict(checkpoint.json("state.json")["curriculum"]["config"])
+    stored = stored.moved_to(config.settings.get("device"))
     ppo = dataclasses.replace(stored.ppo, total_steps=config.ppo.total_steps)
     return dataclasses.replace(stored, curriculum=curriculum, ppo=ppo, checkpoint_every=config.checkpoint_every)
 
@@ -127,7 +128,7 @@ def made_for(config: TrainConfig, checkpoint: Checkpoint) -> MadeFor | None:
 
 def env_of(config: TrainConfig) -> MadeFor | None:
     """Return the env that settings make, at its target gains; None where the task does not say what it is."""
-    envs = make_env(config.task, backend=config.backend, num_envs=1, **config.settings)
+    envs = make_vector_env(config.task, backend=config.backend, num_envs=1, settings=config.settings)
     try:
         pinned = ActuatorCurriculumVectorWrapper(envs, config.curriculum, training=False)
         return MadeFor.of(pinned) if _says_what_it_is(pinned) else None
@@ -179,13 +180,17 @@ class TrainedPolicy:
         return np.asarray(actions.numpy(), dtype=np.float32)
 
 
-def load_trained(folder: RunFolder) -> TrainedPolicy:
+def load_trained(folder: RunFolder, device: str | None = None) -> TrainedPolicy:
     """Load the newest whole checkpoint of a run.
+
+    Args:
+        folder: The run folder.
+        device: Where a simulator of tensors is to run from now on; by default where it ran.
 
     Raises:
         RunFolderError: ``config.json`` says something else than the checkpoint.
     """
-    config = TrainConfig.from_dict(folder.config())
+    config = TrainConfig.from_dict(folder.config()).moved_to(device)
     checkpoint = folder.checkpoints.load_latest()
     check_settings(folder, config, checkpoint)
     with kept_random_states():  # building a network draws its first weights
@@ -213,7 +218,7 @@ def read_tensors(checkpoint: Checkpoint, name: str) -> Any:
     """
     content = checkpoint.part(name)
     try:
-        return _torch().load(io.BytesIO(content), weights_only=True)
+        return _torch().load(io.BytesIO(content), weights_only=True, map_location="cpu")  # wherever it was trained
     except _TENSOR_ERRORS as error:
         raise CheckpointError(f"{checkpoint.path}: {name} is not a file of tensors ({str(error)[:200]}).") from error
 

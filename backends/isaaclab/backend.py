@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from adc_wrappers.core.actuators import Gains, to_numpy
 from adc_wrappers.core.errors import BackendError, did_you_mean
 
-from .events import _ATTRIBUTE, check_gain_events
+from .events import _ATTRIBUTE, check_gain_events, waiting_factors
 from .groups import ActuatorGroup, as_tensor, find_groups, to_device
 
 __all__ = ["IsaacLabBackend", "joint_inertia", "mass_matrices"]
@@ -30,7 +30,7 @@ def joint_inertia(robot: Any, sim: Any) -> torch.Tensor:
         sim: The simulation context, or None if the pose need not be changed.
     """
     joints = len(robot.joint_names)
-    with _default_pose(robot, sim):
+    with _as_its_tensors(robot), _default_pose(robot, sim):
         matrices, has_armature = mass_matrices(robot)
         offset = matrices.shape[-1] - joints
         if offset not in (0, 6):
@@ -39,9 +39,22 @@ def joint_inertia(robot: Any, sim: Any) -> torch.Tensor:
                 f"them, got {matrices.shape[-1]} columns."
             )
         inertia = torch.diagonal(matrices, dim1=-2, dim2=-1)[:, offset:].mean(dim=0)
-    if not has_armature:
-        inertia = inertia + as_tensor(robot.data.joint_armature).mean(dim=0).to(inertia.device)
+        if not has_armature:
+            inertia = inertia + as_tensor(robot.data.joint_armature).mean(dim=0).to(inertia.device)
     return inertia
+
+
+@contextmanager
+def _as_its_tensors(robot: Any) -> Iterator[None]:
+    """Leave inference mode, unless the robot's state was made in it.
+
+    Isaac Lab 2 makes the tensors of a robot's state when they are first asked for, and keeps them. Made under inference
+    mode they could not be written to outside of it any more: the env's next reset would raise.
+    """
+    with torch.inference_mode(False), torch.no_grad():
+        state = [as_tensor(getattr(robot.data, name)) for name in ("joint_pos", "joint_vel", "default_joint_pos")]
+    with torch.inference_mode(any(tensor.is_inference() for tensor in state)), torch.no_grad():
+        yield
 
 
 def mass_matrices(robot: Any) -> tuple[torch.Tensor, bool]:
@@ -96,6 +109,8 @@ class IsaacLabBackend:
         asset: The robot's name in the scene.
         groups: Names of the actuator groups to control; default: all.
         inertia: Effective inertia per joint, if it is not to be taken from the engine's mass matrix.
+        joint_names: The joints of those groups in the order that every array shall have; default: the robot's own,
+            which differs between engines.
 
     Raises:
         BackendError: There is no such robot or group, a group is not position-controlled, or an event would overwrite
@@ -103,23 +118,29 @@ class IsaacLabBackend:
 
     Example::
 
-        env = gym.make("Isaac-Velocity-Flat-Spot", cfg=cfg)
+        env = gym.make("IsaacContrib-Velocity-Flat-Spot", cfg=cfg)  # Isaac Lab 3.0
         env = ActuatorCurriculumWrapper(env, backend=IsaacLabBackend, iteration_steps=24)
         env = RslRlVecEnvWrapper(env)
     """
 
     def __init__(
-        self, env: Any, *, asset: str = "robot", groups: Sequence[str] | None = None, inertia: ArrayLike | None = None
+        self,
+        env: Any,
+        *,
+        asset: str = "robot",
+        groups: Sequence[str] | None = None,
+        inertia: ArrayLike | None = None,
+        joint_names: Sequence[str] | None = None,
     ) -> None:
         inner = getattr(env, "unwrapped", env)
         robot = _find_robot(inner, asset)
-        check_gain_events(inner, asset)
         self.robot = robot
         self.groups: list[ActuatorGroup] = find_groups(robot, groups)
         self.num_envs = int(inner.num_envs)
         self.device = robot.device
         columns = torch.cat([group.joints for group in self.groups])
-        order = torch.argsort(columns)
+        check_gain_events(inner, asset, columns.tolist(), len(robot.joint_names))
+        order = _order([robot.joint_names[i] for i in columns.tolist()], columns, joint_names)
         self.joint_names = tuple(robot.joint_names[i] for i in columns[order].tolist())
         slots = torch.argsort(order)
         self._slots = list(torch.split(slots, [len(group.joints) for group in self.groups]))
@@ -132,6 +153,12 @@ class IsaacLabBackend:
             """What was last asked for, without factors."""
         self._check_position_control()
         self._inertia = self._effective_inertia(inner, columns[order], inertia)
+        with torch.inference_mode():
+            for gains, live in zip(self._gains, self.gains(), strict=True):
+                gains.copy_(live)  # factors that are drawn before the first set_gains() multiply these
+        waiting = waiting_factors(inner)
+        if waiting:
+            self.draw_factors(None, **waiting)
         setattr(inner, _ATTRIBUTE, self)
 
     def _check_position_control(self) -> None:
@@ -146,8 +173,7 @@ class IsaacLabBackend:
     def _effective_inertia(self, env: Any, columns: torch.Tensor, given: ArrayLike | None) -> NDArray[np.float64]:
         if given is not None:
             return np.asarray(given, dtype=np.float64)
-        with torch.inference_mode():
-            return to_numpy(joint_inertia(self.robot, getattr(env, "sim", None))[columns])
+        return to_numpy(joint_inertia(self.robot, getattr(env, "sim", None))[columns])
 
     def effective_inertia(self) -> NDArray[np.float64]:
         """Return M per joint at the robot's default joint positions, the mean over envs, armature included."""
@@ -201,6 +227,18 @@ class IsaacLabBackend:
         for group, slots in zip(self.groups, self._slots, strict=True):
             stiffness, damping = (values.index_select(1, slots) for values in chosen)
             group.write(stiffness, damping, rows)
+
+
+def _order(found: Sequence[str], columns: torch.Tensor, wanted: Sequence[str] | None) -> torch.Tensor:
+    """Return how the groups' joints, one group after another, come into the wanted order; by default the robot's."""
+    if wanted is None:
+        return torch.argsort(columns)
+    if sorted(found) != sorted(wanted):
+        raise BackendError(
+            f"joint_names: expected the joints of the controlled groups, {sorted(found)}, in any order, got "
+            f"{list(wanted)}."
+        )
+    return torch.tensor([list(found).index(name) for name in wanted], device=columns.device)
 
 
 def _draw(factor: torch.Tensor, rows: torch.Tensor | None, limits: tuple[float, float]) -> None:

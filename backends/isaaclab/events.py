@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
 
 from adc_wrappers.core.errors import BackendError
 
-__all__ = ["check_gain_events", "find_gain_events", "randomize_gain_factors"]
+__all__ = ["check_gain_events", "find_gain_events", "randomize_gain_factors", "waiting_factors"]
 
 _WRITER = "randomize_actuator_gains"
 _ATTRIBUTE = "adc_isaaclab_backend"
 """Where an env keeps its backend, for events."""
+_WAITING = "adc_waiting_factors"
+"""Where an env keeps the ranges of factors that an event asked for before there was a backend."""
 
 _COMBINE = (
     "To have both, replace it by a factor per env that multiplies the curriculum's gains: "
@@ -23,17 +25,36 @@ _COMBINE = (
 )
 
 
-def find_gain_events(env: Any, asset: str) -> Iterator[tuple[str, str]]:
-    """Yield mode and name of every event term that writes the actuator gains of ``asset``."""
+def find_gain_events(
+    env: Any, asset: str, joints: Collection[int] | None = None, count: int = 0
+) -> Iterator[tuple[str, str]]:
+    """Yield mode and name of every event term that writes actuator gains of ``asset``.
+
+    Args:
+        env: Isaac Lab's env.
+        asset: The robot's name in the scene.
+        joints: Only events that write to one of these joints, as indices; None for any.
+        count: Number of joints that the robot has.
+    """
     manager = getattr(env, "event_manager", None)
     if manager is None:
         return
     for mode, names in manager.active_terms.items():
         for name in names:
             term = manager.get_term_cfg(name)
-            target = getattr((term.params or {}).get("asset_cfg"), "name", asset)
-            if target == asset and _WRITER in _names(term.func):
+            entity = (term.params or {}).get("asset_cfg")
+            if getattr(entity, "name", asset) != asset or _WRITER not in _names(term.func):
+                continue
+            if joints is None or not _written(entity, count).isdisjoint(joints):
                 yield mode, name
+
+
+def _written(entity: Any, count: int) -> set[int]:
+    """Joints that a term with this ``SceneEntityCfg`` writes to; all where it names none."""
+    chosen = getattr(entity, "joint_ids", slice(None))
+    if isinstance(chosen, slice):
+        return set(range(count)[chosen])
+    return {int(joint) for joint in chosen}
 
 
 def _names(function: Any) -> set[str]:
@@ -42,13 +63,15 @@ def _names(function: Any) -> set[str]:
     return {getattr(function, "__name__", ""), *(base.__name__ for base in kind.__mro__)}
 
 
-def check_gain_events(env: Any, asset: str) -> None:
+def check_gain_events(env: Any, asset: str, joints: Collection[int] | None = None, count: int = 0) -> None:
     """Refuse events that would overwrite the curriculum's gains again and again, and warn of those that are lost.
+
+    The arguments are those of :func:`find_gain_events`. An event on joints that the curriculum leaves alone may stay.
 
     Raises:
         BackendError: ``randomize_actuator_gains`` runs at resets or at intervals.
     """
-    for mode, name in find_gain_events(env, asset):
+    for mode, name in find_gain_events(env, asset, joints, count):
         if mode in ("startup", "prestartup"):
             warnings.warn(
                 f"the event {name!r} ({_WRITER}, mode {mode!r}) has no effect: the curriculum sets the gains of every "
@@ -70,7 +93,8 @@ def randomize_gain_factors(
 ) -> None:
     """Event term: give envs new random factors on the curriculum's gains, uniformly per env and joint.
 
-    In place of Isaac Lab's ``randomize_actuator_gains``, in any mode. Before the curriculum is there it does nothing.
+    In place of Isaac Lab's ``randomize_actuator_gains``, in any mode. An env has its startup events behind it before
+    anybody can wrap it: what is asked for without a backend is drawn for all envs when there is one.
 
     Args:
         env: Isaac Lab's env.
@@ -81,3 +105,13 @@ def randomize_gain_factors(
     backend = getattr(env, _ATTRIBUTE, None)
     if backend is not None:
         backend.draw_factors(env_ids, stiffness_range, damping_range)
+        return
+    asked = {"stiffness_range": stiffness_range, "damping_range": damping_range}
+    waiting = {name: limits for name, limits in asked.items() if limits is not None}
+    setattr(env, _WAITING, {**waiting_factors(env), **waiting})
+
+
+def waiting_factors(env: Any) -> dict[str, tuple[float, float]]:
+    """Return the ranges that :func:`randomize_gain_factors` was given before the env had a backend, by argument."""
+    waiting: dict[str, tuple[float, float]] = getattr(env, _WAITING, {})
+    return waiting

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,6 +55,7 @@ class SpotBody:
         names = [name.removesuffix("_foot") for name in robot.foot_names]
         parts = ("hy", "kn", "ankle") if robot.planar else ("hx", "hy", "kn", "ankle")
         self._origins = np.array([[joints[f"{leg}_{part}"].origin for leg in names] for part in parts])
+        self._on_devices: dict[tuple[Any, Any], Any] = {}
 
     def own_feet(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the feet that stand for these of Spot's, each once.
@@ -68,7 +70,7 @@ class SpotBody:
     def feet_in_body(self, joint_positions: Any) -> Any:
         """Return the centres of the feet in the body frame, ``(n, feet, 3)``, from ``(n, joints)`` angles."""
         xp = array_namespace(joint_positions)
-        origins = constant(self._origins, joint_positions)  # each (feet, 3)
+        origins = self._origins_beside(joint_positions)  # each (feet, 3)
         thigh, shank, foot = origins[-3], origins[-2], origins[-1]
         angles = xp.reshape(joint_positions, (-1, len(self._origins[0]), len(self._origins) - 1))
         hy, kn = angles[..., -2], angles[..., -1]
@@ -80,6 +82,15 @@ class SpotBody:
         hip, hx = origins[0], angles[..., 0]
         y, z = xp.cos(hx) * y - xp.sin(hx) * z, xp.sin(hx) * y + xp.cos(hx) * z
         return xp.stack((hip[:, 0] + x, hip[:, 1] + y, hip[:, 2] + z), axis=-1)
+
+    def _origins_beside(self, like: Any) -> Any:
+        """Return the joints' origins as ``like`` is; of tensors one copy is kept on every device."""
+        if type(like) is np.ndarray:
+            return constant(self._origins, like)
+        place = (like.dtype, array_api_compat.device(like))
+        if place not in self._on_devices:
+            self._on_devices[place] = constant(self._origins, like)
+        return self._on_devices[place]
 
     def feet_in_world(self, base_position: Any, base_quaternion: Any, joint_positions: Any) -> Any:
         """Return the centres of the feet in the world, ``(n, feet, 3)``."""

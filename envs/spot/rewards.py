@@ -116,7 +116,7 @@ def _linear_velocity(step: StandStep) -> Any:
 
 
 def _angular_velocity(step: StandStep) -> Any:
-    return square_sum(step.state.base_angular_velocity[:, list(step.angular_axes)])
+    return square_sum(step.state.base_angular_velocity[:, step.angular_axes])
 
 
 def _torque(step: StandStep) -> Any:
@@ -145,7 +145,7 @@ def _foot_slip(step: StandStep) -> Any:
     now = step.body.feet_in_world(state.base_position, state.base_quaternion, state.joint_positions)
     then = step.body.feet_in_world(before.base_position, before.base_quaternion, before.joint_positions)
     speed = norm((now - then)[..., :2]) / step.policy_step
-    touching = as_number(step.touching[:, list(step.feet)], speed)
+    touching = as_number(step.touching[:, step.feet], speed)
     return step.body.legs * array_namespace(speed).sum(speed * touching, axis=-1)
 
 

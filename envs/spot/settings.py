@@ -10,6 +10,7 @@ import numpy as np
 
 from adc_wrappers.backends.base import MAX_COMMAND_DELAY
 from adc_wrappers.backends.limiter import LIMITERS, CommandLimits
+from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
 
 from .presets import LINEAR_VELOCITIES, LinearVelocity, SpotPreset, find_preset
@@ -180,6 +181,19 @@ class SpotSettings:
                 raise CurriculumError(
                     f"spot {name}: expected least and largest seconds within 0 and {most:g}, got {low}, {high}."
                 )
+
+    def recommended_curriculum(self) -> CurriculumConfig:
+        """Return the paper's curriculum for episodes of this length."""
+        return CurriculumConfig(length_max=float(self.time_limit))
+
+    @property
+    def episode_seconds(self) -> float:
+        """Length of an episode for simulators that divide it by the policy step and round up.
+
+        Half a step less than it lasts: a quotient that should be 1000 may come out just above it, and one step more
+        would be taken.
+        """
+        return (self.time_limit - 0.5) * self.physics_step * self.decimation
 
     def preset_values(self) -> SpotPreset:
         """Return the preset that the settings start from."""

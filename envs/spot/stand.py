@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from adc_wrappers.backends.array_kinds import fill_rows
+from adc_wrappers.backends.array_kinds import columns, fill_rows
 from adc_wrappers.backends.base import RobotState
+from adc_wrappers.envs.deployment import Deployment
 
-from .body import SPATIAL, SpotBody, array_namespace
+from .body import SPATIAL, SpotBody, array_namespace, constant, observation_layout
 from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
 from .settings import SUCCESS_SECONDS, SpotSettings
 from .terms import Stance, any_touching, in_stance, touching_links
 
-__all__ = ["StandLogic"]
+__all__ = ["StandLogic", "stand_deployment"]
 
 
 class StandLogic:
@@ -53,14 +54,18 @@ class StandLogic:
         """Policy steps for which an episode must end in the stance to count as a success."""
         self._eases_in = settings.effective_sensing()[1]
         self.weights, self.fall_cost = settings.effective_weights(policy_step)
-        self._fall_links = [i for i, name in enumerate(links) if name.endswith(preset.fall_links)]
+
+        def indices(numbers: Iterable[int]) -> Any:
+            return columns(list(numbers), action)
+
+        self._fall_links = indices(i for i, name in enumerate(links) if name.endswith(preset.fall_links))
         self._constants: dict[str, Any] = {
-            "gravity": stance.gravity,
+            "gravity": constant(stance.gravity, state.projected_gravity),
             "height": stance.height,
-            "lifted": [links.index(name) for name in body.own_feet(stance.lifted_feet)],
-            "support": [links.index(name) for name in body.own_feet(stance.support_feet)],
-            "feet": [i for i, name in enumerate(links) if name.endswith("foot")],
-            "angular_axes": list(preset.angular_axes),
+            "lifted": indices(links.index(name) for name in body.own_feet(stance.lifted_feet)),
+            "support": indices(links.index(name) for name in body.own_feet(stance.support_feet)),
+            "feet": indices(i for i, name in enumerate(links) if name.endswith("foot")),
+            "angular_axes": indices(preset.angular_axes),
             "policy_step": policy_step,
             "body": body,
         }
@@ -154,3 +159,34 @@ class StandLogic:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore it."""
         self.fall_cost.load_state_dict(state)
+
+
+def stand_deployment(
+    settings: SpotSettings,
+    joint_names: Sequence[str],
+    nominal_pose: Iterable[float],
+    steps: tuple[float, float],
+    body: SpotBody = SPATIAL,
+) -> Deployment:
+    """Return what must be known to run a policy of a stance elsewhere.
+
+    Args:
+        settings: The task's numbers.
+        joint_names: Joints in the order of actions, targets and gains.
+        nominal_pose: q_0 per joint, rad.
+        steps: Seconds in one policy step and in one physics step.
+        body: The robot's build.
+    """
+    scale, limit = settings.effective_actions()
+    velocity, _ = settings.effective_sensing()
+    limits = settings.command_limits()
+    return Deployment(
+        joint_names=tuple(joint_names),
+        nominal_pose=tuple(float(q) for q in nominal_pose),
+        action_scale=(float(scale),) * len(joint_names),
+        action_limit=float(limit),
+        policy_step=float(steps[0]),
+        physics_step=float(steps[1]),
+        observation=observation_layout(len(joint_names), body, velocity=velocity != "none", limited=limits is not None),
+        limiter=limits,
+    )

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.base import RobotBackend, RobotStart
 from adc_wrappers.backends.limiter import CommandLimiter
 from adc_wrappers.backends.robots import make_robot_backend
-from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.core.env_states import EnvState, part_of, put_array
 from adc_wrappers.core.errors import BackendError
@@ -22,7 +21,6 @@ from .body import (
     PLANAR,
     SPATIAL,
     SpotBody,
-    observation_layout,
     observation_scale,
     robot_poses,
     rotate,
@@ -33,7 +31,7 @@ from .failures import StandMonitor
 from .randomization import SpotRandomization
 from .sensing import SpotSensing
 from .settings import SpotSettings
-from .stand import StandLogic
+from .stand import StandLogic, stand_deployment
 from .terms import HANDSTAND, HINDSTAND, Stance, observation
 
 __all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task", "make_planar_handstand_task"]
@@ -64,7 +62,7 @@ class SpotStandTask(Task):
         self.stance = stance
         self.time_limit = settings.time_limit
         self.policy_step = backend.policy_step
-        self.adc_config = CurriculumConfig(length_max=float(settings.time_limit))
+        self.adc_config = settings.recommended_curriculum()
         self.action_scale, self.action_limit = settings.effective_actions()
         joints = len(backend.joint_names)
         velocity, _ = settings.effective_sensing()
@@ -290,18 +288,12 @@ class SpotStandTask(Task):
 
     def deployment(self) -> Deployment:
         """Return the joints, nominal pose, action scale, rates and the layout of the observation."""
-        joints = len(self.backend.joint_names)
-        return Deployment(
-            joint_names=tuple(self.backend.joint_names),
-            nominal_pose=tuple(float(q) for q in self.backend.nominal_pose),
-            action_scale=(float(self.action_scale),) * joints,
-            action_limit=float(self.action_limit),
-            policy_step=float(self.policy_step),
-            physics_step=float(self.backend.physics_step),
-            observation=observation_layout(
-                joints, self.body, velocity=self._velocity, limited=self.limiter is not None
-            ),
-            limiter=None if self.limiter is None else self.limiter.limits,
+        return stand_deployment(
+            self.settings,
+            self.backend.joint_names,
+            self.backend.nominal_pose,
+            (self.policy_step, self.backend.physics_step),
+            self.body,
         )
 
 

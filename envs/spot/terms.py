@@ -131,7 +131,7 @@ def touching_links(state: RobotState) -> Any:
 
 def any_touching(touching: Any, links: Sequence[int]) -> Any:
     """Whether any of the links is among those that touch the ground."""
-    chosen = touching[:, list(links)]
+    chosen = touching[:, links]
     return array_namespace(chosen).any(chosen, axis=-1)
 
 
@@ -147,7 +147,7 @@ def only_contact(state: RobotState, links: Sequence[int]) -> Any:
 
 def _only_touching(touching: Any, links: Sequence[int]) -> Any:
     xp = array_namespace(touching)
-    inside = xp.sum(touching[:, list(links)], axis=-1, dtype=xp.int64)
+    inside = xp.sum(touching[:, links], axis=-1, dtype=xp.int64)
     return (inside > 0) & (xp.sum(touching, axis=-1, dtype=xp.int64) == inside)
 
 

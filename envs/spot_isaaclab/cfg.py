@@ -25,7 +25,7 @@ from adc_wrappers.envs.spot.randomization import (
 from adc_wrappers.envs.spot.settings import SpotSettings
 
 from .assets import SpotSource, spot_cfg
-from .physics import Engine, simulation_cfg
+from .physics import Engine, ground_material, simulation_cfg
 
 __all__ = ["SpotEventsCfg", "SpotHandstandEnvCfg", "SpotHandstandPlayEnvCfg", "SpotSceneCfg", "handstand_cfg"]
 
@@ -44,7 +44,7 @@ class SpotSceneCfg(InteractiveSceneCfg):
         spawn=sim_utils.CuboidCfg(
             size=(_GROUND, _GROUND, 1.0),
             collision_props=sim_utils.CollisionPropertiesCfg(),
-            physics_material=sim_utils.RigidBodyMaterialCfg(static_friction=1.0, dynamic_friction=1.0),
+            physics_material=ground_material("physx"),
         ),
         init_state=AssetBaseCfg.InitialStateCfg(pos=(0.0, 0.0, -0.5)),
     )
@@ -141,11 +141,12 @@ def handstand_cfg(
     config.seed = seed
     config.settings = dict(settings)
     config.decimation = task.decimation
-    config.episode_length_s = task.time_limit * task.physics_step * task.decimation
+    config.episode_length_s = task.episode_seconds
     config.sim = simulation_cfg(engine, device=device, physics_step=task.physics_step, decimation=task.decimation)
     if hasattr(config.sim, "use_newton_actuators"):
         config.sim.use_newton_actuators = native_actuators
     config.scene.num_envs = num_envs
+    config.scene.ground.spawn.physics_material = ground_material(engine)
     config.scene.robot = spot_cfg(source, max_delay=_longest_delay(task))
     config.events = _events(kinds, task.preset_values().push_axes)
     return config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,12 +16,13 @@ from adc_wrappers.backends.isaaclab import IsaacLabBackend
 from adc_wrappers.backends.isaaclab.spot_state import SpotReader
 from adc_wrappers.backends.limiter import CommandLimiter
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE, SPOT
-from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.action_term import ActionTerm
+from adc_wrappers.envs.episodes import StepResult
 from adc_wrappers.envs.spot.body import SPATIAL, observation_scale, rotate
 from adc_wrappers.envs.spot.sensing import SpotSensing
 from adc_wrappers.envs.spot.settings import SpotSettings
 from adc_wrappers.envs.spot.stand import StandLogic
+from adc_wrappers.envs.spot.tensors import SpotTensorTask
 from adc_wrappers.envs.spot.terms import HANDSTAND, Stance, observation
 
 from .cfg import SpotHandstandEnvCfg
@@ -49,13 +51,15 @@ class SpotStandIsaacEnv(DirectRLEnv):
 
     def __init__(self, cfg: SpotHandstandEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
         self.settings = SpotSettings(**cfg.settings)
-        self.adc_config = CurriculumConfig(length_max=float(self.settings.time_limit))
+        self.adc_config = self.settings.recommended_curriculum()
         self.action_scale, self.action_limit = self.settings.effective_actions()
         cfg.action_space = gym.spaces.Box(-self.action_limit, self.action_limit, (len(JOINT_NAMES),))
         self._kinds = self.settings.randomized()
         velocity, _ = self.settings.effective_sensing()
         self._velocity = velocity != "none"
         cfg.observation_space = len(observation_scale(len(JOINT_NAMES), SPATIAL, velocity=self._velocity))
+        self.watchers: list[Callable[[StepResult], None]] = []
+        """Are called with every step, as tensors, before finished envs are reset."""
         super().__init__(cfg, render_mode, **kwargs)
         self._nominal = torch.tensor(NOMINAL_POSE, device=self.device)
         self.action_term = ActionTerm(self.num_envs, JOINT_NAMES)
@@ -79,8 +83,12 @@ class SpotStandIsaacEnv(DirectRLEnv):
 
     @cached_property
     def actuator_backend(self) -> IsaacLabBackend:
-        """The gains of all robots, for a curriculum's wrapper."""
-        return IsaacLabBackend(self)
+        """The gains of all robots, for a curriculum's wrapper, in the table's order as everything else."""
+        return IsaacLabBackend(self, joint_names=JOINT_NAMES)
+
+    def numpy_task(self) -> SpotTensorTask:
+        """Return these Spots as the numpy side of the library sees them."""
+        return SpotTensorTask(self)
 
     def _setup_scene(self) -> None:
         """The scene's config has everything."""
@@ -126,11 +134,14 @@ class SpotStandIsaacEnv(DirectRLEnv):
         self.sensing.step(state, self._draw, task.level)
         task.step(state, self._before, self._action)
         self._held.add_(1).mul_(task.holds)
-        self._broken = ~torch.isfinite(self._observation(state)).all(dim=-1)
+        self._seen = self._observation(state)
+        self._broken = ~torch.isfinite(self._seen).all(dim=-1)
         terminated = task.fallen | self._broken if task.early_termination else self._broken
         truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
         self.extras["is_success"] = task.success(self._held, truncated)
         self.extras["progress"] = task.progress()
+        self.extras["holds"] = task.holds
+        self._ended = (terminated, truncated)
         return terminated, truncated
 
     def look(self) -> None:
@@ -157,8 +168,26 @@ class SpotStandIsaacEnv(DirectRLEnv):
         log = self.extras.setdefault("log", {})
         for name, values in terms.items():
             log[f"reward/{name}"] = values.mean()
-        total = torch.stack(list(terms.values())).sum(dim=0)
-        return torch.where(self._broken, 0.0, total)
+        total = torch.where(self._broken, 0.0, torch.stack(list(terms.values())).sum(dim=0))
+        if self.watchers:
+            self._show(terms, total)
+        return total
+
+    def _show(self, terms: dict[str, torch.Tensor], reward: torch.Tensor) -> None:
+        """Show the step to those who watch; what broken physics gave reads zero."""
+        broken, tensors = self._broken, self.extras
+        whole: Any = {
+            "observation": self._seen.masked_fill(broken[:, None], 0.0),
+            "reward": reward,
+            "reward_terms": {name: values.masked_fill(broken, 0.0) for name, values in terms.items()},
+            "success": tensors["is_success"],
+            "holds": tensors["holds"],
+            "progress": tensors["progress"],
+        }
+        terminated, truncated = self._ended
+        step = StepResult(terminated=terminated, truncated=truncated, broken=broken, **whole)  # type: ignore[arg-type]
+        for watcher in self.watchers:
+            watcher(step)
 
     def _reset_idx(self, env_ids: Any) -> None:
         super()._reset_idx(env_ids)

@@ -7,9 +7,24 @@ from typing import Any, Literal
 
 import isaaclab.sim as sim_utils
 
-__all__ = ["Engine", "simulation_cfg"]
+__all__ = ["Engine", "ground_material", "simulation_cfg"]
 
 Engine = Literal["newton", "physx"]
+
+
+def ground_material(engine: Engine) -> Any:
+    """Return a material with which the friction of every contact is the robot's own.
+
+    Newton takes the larger of both coefficients, so the ground has none. PhysX multiplies them where one side asks for
+    that, which must be the ground: a randomized material of the robot's forgets how it is combined.
+
+    Args:
+        engine: Whose rule applies.
+    """
+    friction = 0.0 if engine == "newton" else 1.0
+    return sim_utils.RigidBodyMaterialCfg(
+        static_friction=friction, dynamic_friction=friction, friction_combine_mode="multiply"
+    )
 
 
 def simulation_cfg(engine: Engine, *, device: str, physics_step: float, decimation: int) -> Any:

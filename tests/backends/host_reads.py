@@ -68,6 +68,23 @@ def _waits(name: str, args: Any, kwargs: Any) -> bool:
     return name in ("tensor", "as_tensor") and kwargs.get("device") is not None
 
 
+class HostSends(HostReads):
+    """While it is on, ``counts`` says what was sent to the device: lists made into tensors or used as such."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if not self._paused:
+            made = name in ("tensor", "as_tensor", "asarray", "new_tensor") and not isinstance(args[-1], torch.Tensor)
+            if made or (name in INDEXING and _has_list(args[1])):
+                self.counts[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def _has_list(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(hasattr(part, "__len__") and not isinstance(part, torch.Tensor) for part in parts)
+
+
 class Outside(gym.Wrapper):
     """What happens in the wrapped env is not counted."""
 

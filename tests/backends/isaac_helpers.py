@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import isaaclab.sim as sim_utils
-import numpy as np
 import torch
 from isaaclab.actuators import DCMotorCfg, DelayedPDActuatorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg
 from isaaclab.assets import ArticulationCfg
@@ -22,6 +21,7 @@ from isaaclab.managers import (
 )
 from isaaclab.scene import InteractiveSceneCfg
 from isaaclab.utils import configclass
+from rig_probe import TensorProbe
 
 from adc_wrappers.backends.isaaclab.groups import as_tensor
 from adc_wrappers.backends.spot_model import JointSpec, LinkSpec, RobotSpec, ShapeSpec, spot_usd
@@ -160,23 +160,10 @@ def close(env: Any) -> None:
     gc.collect()
 
 
-class RigProbe:
-    """Moves the arms; ``env`` may be wrapped."""
+class RigProbe(TensorProbe):
+    """Moves the arms."""
 
     time_step = STEP
 
-    def __init__(self, env: Any, backend: Any) -> None:
-        self.env, self.backend = env, backend
-        self.robot = env.unwrapped.scene["robot"]
-
-    def positions(self) -> np.ndarray:
-        return as_tensor(self.robot.data.joint_pos).double().numpy().copy()
-
-    def rest(self) -> np.ndarray:
-        self.env.reset()
-        return self.positions()
-
-    def move(self, targets: np.ndarray) -> np.ndarray:
-        with torch.inference_mode():
-            self.env.step(torch.as_tensor(targets, dtype=torch.float32))
-        return self.positions()
+    def joints(self) -> torch.Tensor:
+        return as_tensor(super().joints())

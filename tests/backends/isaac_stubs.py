@@ -26,7 +26,7 @@ class FakeDirectRLEnv(gym.Env):
 
     def __init__(self, cfg: Any, render_mode: str | None = None, **kwargs: Any) -> None:
         self.cfg, self.num_envs, self.device = cfg, cfg.num_envs, "cpu"
-        self.step_dt, self.max_episode_length = 0.02, cfg.max_episode_length
+        self.step_dt, self.physics_dt, self.max_episode_length = 0.02, 0.002, cfg.max_episode_length
         self.action_space = gym.spaces.Box(-1.0, 1.0, (self.num_envs, 12))
         self.observation_space = gym.spaces.Box(-10.0, 10.0, (self.num_envs, 45))
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long)

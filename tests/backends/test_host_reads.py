@@ -7,9 +7,12 @@ import pytest
 import torch
 from fakes_isaaclab2 import FakeArticulation, FakeIsaacEnv, IdealPDActuator
 from helpers import TorchBatchEnv
-from host_reads import HostReads, Outside
+from host_reads import HostReads, HostSends, Outside
+from isaac_stubs import fake_spots
+from spot_helpers import make_state
 
 from adc_wrappers import ActuatorCurriculumWrapper, CurriculumConfig
+from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.isaaclab import IsaacLabBackend
 from adc_wrappers.core.errors import BackendError
 
@@ -85,6 +88,36 @@ def test_the_counter_counts(read):
     with HostReads() as reads:
         read(values)
     assert reads.total == 1
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors", "cpu"])
+def test_a_step_of_spots_sends_nothing_to_the_device(preset):
+    """Nor does a step with a reset: indices and numbers are there from the first one on."""
+    state = RobotState(*(torch.as_tensor(np.asarray(part), dtype=torch.float32) for part in make_state(4)))
+    spots = fake_spots(state, 3, preset=preset, randomize=["pose", "velocity", "joints"])
+    spots.reset()
+    action, steps = torch.zeros(4, 12), []
+    with torch.inference_mode(), HostSends() as sends:
+        for _ in range(7):
+            before = sends.total
+            *_, truncated, _ = spots.step(action)
+            steps.append((sends.total - before, bool(truncated.any())))
+    assert steps == [(0, False), (0, False), (0, True)] * 2 + [(0, False)], sends.counts
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda t: torch.tensor([1.0]), lambda t: t[[0, 1]], lambda t: torch.as_tensor([1.0], device=t.device),
+        lambda t: t[:2, (0, 1)], lambda t: t.new_tensor([1.0]), lambda t: t[:, np.array([1])],
+    ],
+)  # fmt: skip
+def test_the_other_counter_counts(send):
+    values = torch.ones(3, 3)
+    with HostSends() as sends:
+        send(values)
+        there = values[:, values[0].long()] + values[1] + values[:, 1:2]
+    assert sends.total == 1 and len(there) == 3
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")

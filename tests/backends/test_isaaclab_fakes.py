@@ -179,6 +179,86 @@ def test_a_factor_per_env_combines_with_the_curriculum():
     np.testing.assert_allclose(to_numpy(wrapped.adc.backend.gains().stiffness), wrapped.adc.stiffness, rtol=1e-5)
 
 
+def test_a_factor_drawn_at_startup_is_not_lost():
+    """Isaac Lab has its startup events behind it before anybody can wrap the env."""
+    robot = robot_with(MIXED)
+    params = {"stiffness_range": (0.5, 2.0)}
+    env = FakeIsaacEnv(robot, events={"factors": ("startup", randomize_gain_factors, params)})
+    env.event_manager.apply(env, "startup", None)
+    assert robot.actuators["hips"].stiffness.eq(60.0).all()
+    wrapped = ActuatorCurriculumWrapper(env, CONFIG, backend=IsaacLabBackend)
+    wrapped.reset()
+    live = robot.actuators["hips"].stiffness
+    assert ((live > 29.9) & (live < 120.1)).all() and live.std() > 1
+    np.testing.assert_allclose(robot.actuators["hips"].damping, wrapped.adc._damping[:, [2, 0]], rtol=1e-5)
+    wrapped.adc.verify()
+
+
+def test_factors_before_the_first_gains_multiply_what_is_live():
+    robot = robot_with(MIXED)
+    env = FakeIsaacEnv(robot)
+    backend = IsaacLabBackend(env)
+    randomize_gain_factors(env, torch.tensor([1, 2]), stiffness_range=(2.0, 2.0))
+    assert robot.actuators["hips"].stiffness[:, 0].tolist() == [60.0, 120.0, 120.0, 60.0]
+    assert robot.root_physx_view.stiffness[:, 1].tolist() == [60.0, 120.0, 120.0, 60.0]
+    assert robot.actuators["hips"].damping.eq(1.5).all()
+    np.testing.assert_allclose(to_numpy(backend.gains().stiffness), 60.0)
+
+
+@pytest.mark.parametrize("joints", [[1], torch.tensor([1])])
+def test_a_gain_event_on_joints_outside_the_groups_may_stay(joints):
+    from types import SimpleNamespace
+
+    robot = robot_with(MIXED)
+    entity = SimpleNamespace(name="robot", joint_ids=joints)
+    events = {"gains": ("reset", randomize_actuator_gains(robot, 0.5), {"asset_cfg": entity})}
+    assert IsaacLabBackend(FakeIsaacEnv(robot, events=events), groups=["hips"]).joint_names == ("j0", "j2")
+    with pytest.raises(BackendError, match="'gains'"):
+        IsaacLabBackend(FakeIsaacEnv(robot, events=events), groups=["knees"])
+    entity.joint_ids = slice(None)
+    with pytest.raises(BackendError, match="'gains'"):
+        IsaacLabBackend(FakeIsaacEnv(robot, events=events), groups=["hips"])
+
+
+class LazyData:
+    """Isaac Lab 2: the tensors of a state are made when they are first asked for, and kept."""
+
+    def __init__(self, data):
+        self._data, self._made = data, {}
+
+    def __getattr__(self, name):
+        if name not in ("joint_pos", "joint_vel"):
+            return getattr(self._data, name)
+        return self._made.setdefault(name, torch.zeros_like(getattr(self._data, name)))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_state_of_a_robot_is_not_first_read_under_inference_mode(inside):
+    robot = robot_with(MIXED)
+    robot.data = LazyData(robot.data)
+    env = FakeIsaacEnv.__new__(FakeIsaacEnv)
+    FakeIsaacEnv.__init__(env, robot_with(MIXED))
+    env.scene.articulations["robot"] = robot
+    with torch.inference_mode(inside):
+        IsaacLabBackend(env)
+    assert not robot.data.joint_pos.is_inference()
+    robot.write_joint_state_to_sim(0.1, 0.0, None, torch.arange(2))  # what a reset outside of it does
+
+
+def test_joints_come_in_the_order_that_is_asked_for():
+    robot = robot_with(MIXED)
+    backend = IsaacLabBackend(FakeIsaacEnv(robot), joint_names=("j2", "j0", "j1"))
+    assert backend.joint_names == ("j2", "j0", "j1")
+    np.testing.assert_allclose(backend.effective_inertia(), np.array([0.25, 0.2, 0.3]) + ARMATURE, rtol=1e-6)
+    stiffness = np.tile([30.0, 10.0, 20.0], (4, 1))
+    backend.set_gains(stiffness, stiffness / 10)
+    assert robot.actuators["hips"].stiffness[0].tolist() == [30.0, 10.0]
+    assert robot.root_physx_view.stiffness[0].tolist() == [0.0, 20.0, 0.0]
+    np.testing.assert_allclose(to_numpy(backend.gains().stiffness), stiffness)
+    with pytest.raises(BackendError, match="joint_names: expected"):
+        IsaacLabBackend(FakeIsaacEnv(robot), joint_names=("j2", "j0"))
+
+
 @pytest.mark.parametrize("limits", [(0.0, 1.0), (2.0, 1.0), (-1.0, 1.0)])
 def test_factors_are_positive(limits):
     backend = IsaacLabBackend(FakeIsaacEnv(robot_with(MIXED)))
@@ -209,7 +289,7 @@ def test_mistakes_name_what_is_there():
 
 
 def test_random_episode_lengths_do_not_reach_the_average():
-    """RSL-RL overwrites the env's clocks at the start of training; the wrapper has its own."""
+    """RSL-RL overwrites the env's clocks at the start of training: what is cut short by that does not count."""
     robot = robot_with(LAYOUTS["explicit"])
     env = ActuatorCurriculumWrapper(FakeIsaacEnv(robot, episode=20), CONFIG, backend=IsaacLabBackend)
     env.reset()
@@ -218,7 +298,18 @@ def test_random_episode_lengths_do_not_reach_the_average():
         *_, extras = env.step(torch.zeros(4, 3))
     assert extras["log"]["adc/stiffness"] == 60.0
     totals = env._counter.collect()
-    assert (totals.episodes, totals.length_sum) == (4, 1 + 5 + 10 + 20)
+    assert (totals.episodes, totals.length_sum) == (1, 20)
+    for _ in range(20):
+        env.step(torch.zeros(4, 3))
+    totals = env._counter.collect()
+    assert (totals.episodes, totals.length_sum) == (4, 80)  # those that follow are whole
+    env.watch_clocks()  # as before another call of learn()
+    env.unwrapped.episode_length_buf = torch.tensor([19, 5, 0, 0])
+    for _ in range(41):
+        env.step(torch.zeros(4, 3))
+    totals = env._counter.collect()
+    # clocks 1 and 2 stood elsewhere: what ran there is left out; whole ones end after 1, 21, 41; 35; 40; 20, 40 steps
+    assert (totals.episodes, totals.length_sum) == (7, 7 * 20)
 
 
 def test_unstable_gains_are_refused_before_they_are_written():

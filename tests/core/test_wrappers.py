@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import gymnasium as gym
@@ -282,6 +283,34 @@ def test_totals_are_combined_before_they_are_used():
     run(env, 5)
     assert seen[0].length_sum == 5.0
     assert env.curriculum.length_ema == 7.0
+
+
+def test_ranks_learn_of_gains_that_are_not_what_was_written():
+    """Whoever finds it still takes part in adding up, and says so: the others would wait for it."""
+    said = []
+
+    def tell(totals):
+        said.append(totals.failures)
+        return totals
+
+    env = ActuatorCurriculumWrapper(ScriptedEnv([5]), FAST, combine=tell)
+    env.reset()
+    run(env, 5)
+    env.end_iteration()
+    backend = env.adc.backend
+    backend.set_gains(1.1 * backend.gains().stiffness, backend.gains().damping)
+    with pytest.raises(BackendError, match="changed behind"):
+        env.end_iteration()
+    assert said == [0, 1]
+
+    others = ActuatorCurriculumWrapper(
+        ScriptedEnv([5]), FAST, combine=lambda totals: dataclasses.replace(totals, failures=1)
+    )
+    others.reset()
+    before = others.curriculum.iteration
+    with pytest.raises(BackendError, match="1 other rank"):
+        others.end_iteration()
+    assert others.curriculum.iteration == before
 
 
 @pytest.mark.parametrize("apply_at", ["iteration", "reset"])

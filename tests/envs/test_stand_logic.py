@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -196,3 +197,11 @@ def test_isaac_labs_env_pinned_at_the_target_charges_the_late_cost() -> None:
     env.reset()
     env.step(torch.zeros(1, 12))
     assert lab.reward_terms()["fall"].tolist() == [-10.0]
+
+
+@pytest.mark.parametrize("step", [0.02, 0.005, 1.0 / 30.0, 0.0125])
+def test_simulators_that_round_up_take_no_step_too_many(step):
+    """1000 steps of 0.02 s divided by 0.02 s are 1000 or a little more: ceil() made 1001 of some limits."""
+    for limit in range(1, 1200):
+        settings = SpotSettings(time_limit=limit, physics_step=step / 10, decimation=10)
+        assert math.ceil(settings.episode_seconds / (settings.physics_step * 10)) == limit

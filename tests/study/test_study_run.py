@@ -351,3 +351,35 @@ def test_quick_is_short_and_ends_with_a_page(tmp_path, capsys, monkeypatch):
     page = (tmp_path / "q" / "report" / "report.html").read_text()
     assert "adc study run cartpole --quick" in page
     assert "data:image/gif" in page
+
+
+def seen_device(job):
+    """Return as the run's error which GPU its process sees, how many threads it was given, and which process it is."""
+    seen = {name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")}
+    return JobResult(
+        condition=job.condition, seed=job.seed, state="failed", error=json.dumps({**seen, "process": os.getpid()})
+    )
+
+
+def test_every_run_of_a_study_on_gpus_sees_its_own(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    jobs = small_jobs(tmp_path)
+    seen = [json.loads(result.error) for result in LocalExecutor(None, ("1", "3")).map(seen_device, jobs)]
+    assert len(seen) == len(jobs) > 2
+    assert {found["CUDA_VISIBLE_DEVICES"] for found in seen} == {"1", "3"}
+    assert {found["OMP_NUM_THREADS"] for found in seen} == {None}
+    assert len({found["process"] for found in seen}) == len(jobs)  # what a simulator leaves behind goes with it
+
+
+@pytest.mark.parametrize(("processes", "devices"), [(None, ("0", "0")), (None, ("gpu",)), (3, ("0", "1"))])
+def test_devices_are_numbers_each_once(processes, devices):
+    with pytest.raises(ValueError, match=r"devices|jobs"):
+        LocalExecutor(processes, devices)
+
+
+def test_devices_are_for_simulators_on_a_gpu(capsys, tmp_path):
+    arguments = ["study", "run", "cartpole", "--out", str(tmp_path / "study"), "--devices", "0,1"]
+    assert main(arguments) != 0
+    assert "--devices 0,1: expected" in capsys.readouterr().err
+    assert main(["train", "cartpole", "--device", "cuda:0", "--out", str(tmp_path / "run")]) != 0
+    assert "runs on the CPU" in capsys.readouterr().err

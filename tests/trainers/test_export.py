@@ -322,14 +322,14 @@ def test_a_run_whose_gains_do_not_take_is_not_exported(tmp_path, monkeypatch):
     trained.config = SimpleNamespace(
         task="cartpole", backend="analytic", settings={}, curriculum=CONFIG, ppo=PpoConfig()
     )
-    make = run_module.make_env
+    make = run_module.make_vector_env
 
     def remember(*words, **options):
         trained.env = make(*words, **options)
         return trained.env
 
-    monkeypatch.setattr(run_module, "make_env", remember)
-    monkeypatch.setattr(run_module, "load_trained", lambda folder: trained)
+    monkeypatch.setattr(run_module, "make_vector_env", remember)
+    monkeypatch.setattr(run_module, "load_trained", lambda folder, device: trained)
     with pytest.raises(ExportError, match=r"has stiffness 47, and the curriculum's target is 6\.25"):
         export_run(RunFolder(tmp_path / "run"), tmp_path / "p.onnx")
     assert not list(tmp_path.iterdir())

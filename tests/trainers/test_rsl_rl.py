@@ -237,26 +237,49 @@ torch.manual_seed(rank)
 rows = LENGTHS[rank * len(LENGTHS) // world : (rank + 1) * len(LENGTHS) // world]
 env = RslRlVecEnv(scripted(rows), max_episode_length=20)
 runner = Watched(env, runner_config(TINY, env))
-runner.learn(6)
+mode, folder = sys.argv[2], sys.argv[3]
+if mode == "resumed":
+    runner.learn(3)
+    runner.save(f"{folder}/rank{rank}.pt")
+    env = RslRlVecEnv(scripted(rows), max_episode_length=20)
+    before, runner = runner, Watched(env, runner_config(TINY, env))
+    runner.load(f"{folder}/rank0.pt", map_location="cpu")
+    assert runner.curriculum_env.adc.report["stiffness"] == before.stiffness[-1]
+    runner.learn(3)
+elif mode == "broken":
+    runner.learn(2)
+    if rank == 1:
+        backend = runner.curriculum_env.adc.backend
+        gains = backend.gains()
+        backend.set_gains(1.1 * gains.stiffness, gains.damping)
+    runner.learn(2)
+else:
+    runner.learn(6)
 weights = sum(float(value.double().sum()) for value in runner.alg.save()["actor_state_dict"].values())
 print(json.dumps([runner.stiffness, weights]))
 """
 
 
-def ranks(world, port):
+def run_ranks(world, port, mode="plain", folder=""):
+    """Return the exit code, output and errors of every rank."""
     here = json.dumps([str(Path(__file__).parent), str(Path(__file__).parents[1])])  # its helpers, and all tests'
     environment = {**os.environ, "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", RANK, here], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            [sys.executable, "-c", RANK, here, mode, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
         )
         for rank in range(world)
     ]  # fmt: skip
     answers = [process.communicate(timeout=300) for process in processes]
-    for process, (_, errors) in zip(processes, answers, strict=True):
-        assert process.returncode == 0, errors
-    return [json.loads(out.splitlines()[-1]) for out, _ in answers]
+    return [(process.returncode, *answer) for process, answer in zip(processes, answers, strict=True)]
+
+
+def ranks(world, port, mode="plain", folder=""):
+    results = run_ranks(world, port, mode, folder)
+    for code, _, errors in results:
+        assert code == 0, errors
+    return [json.loads(out.splitlines()[-1]) for _, out, _ in results]
 
 
 @pytest.mark.slow
@@ -266,6 +289,22 @@ def test_two_ranks_have_the_stiffness_of_one_after_every_iteration(free_port):
     assert first == second == alone
     assert len(set(alone)) > 3
     assert first_weights == second_weights  # and one policy
+
+
+@pytest.mark.slow
+def test_two_ranks_have_one_stiffness_after_a_resume(free_port, tmp_path):
+    (first, first_weights), (second, second_weights) = ranks(2, free_port, "resumed", tmp_path)
+    assert first == second
+    assert first_weights == second_weights
+
+
+@pytest.mark.slow
+def test_a_rank_whose_gains_are_wrong_stops_the_others_too(free_port):
+    """And does not leave them waiting for its episodes."""
+    (_, _, other), (_, _, own) = results = run_ranks(2, free_port, "broken")
+    assert all(code != 0 for code, *_ in results)
+    assert "were changed behind the curriculum" in own
+    assert "the gains of 1 other rank(s) are not what was written" in other
 
 
 # --- mirrored networks -----------------------------------------------------------------------------------------------

@@ -1,0 +1,158 @@
+"""The actuators of any mjlab env, and the effective inertia of its joints."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from adc_wrappers.core.actuators import Gains
+from adc_wrappers.core.errors import BackendError, did_you_mean
+
+from .groups import MODEL_FIELDS, MjlabGroup, find_groups
+
+__all__ = ["MjlabBackend", "check_gain_events"]
+
+_WRITER = "pd_gains"
+
+
+def check_gain_events(env: Any, entity: str) -> None:
+    """Refuse mjlab's own randomization of gains, which derives them from the model's defaults.
+
+    Raises:
+        BackendError: ``pd_gains`` runs at resets or at intervals and would overwrite the curriculum's.
+    """
+    manager = env.event_manager
+    for mode, names in manager.active_terms.items():
+        for name in names:
+            term = manager.get_term_cfg(name)
+            target = getattr(term.params.get("asset_cfg"), "name", entity)
+            if getattr(term.func, "__name__", type(term.func).__name__) != _WRITER or target != entity:
+                continue
+            if mode != "startup":
+                raise BackendError(
+                    f"the event {name!r} ({_WRITER}, mode {mode!r}) writes gains that it derives from the model's "
+                    "defaults and would overwrite the curriculum's. Remove it from the env's events."
+                )
+            warnings.warn(
+                f"the event {name!r} ({_WRITER}, mode {mode!r}) has no effect: the curriculum sets the gains of every "
+                "env.",
+                stacklevel=4,
+            )
+
+
+class MjlabBackend:
+    """Gains of an entity in an mjlab env.
+
+    Built-in position, built-in PD, XML position and ideal PD actuators are written where each takes its gains from, see
+    :mod:`.groups`. Gains stay on the env's device and are changed in place.
+
+    Args:
+        env: The env, wrapped or not: a :class:`~.env.GymMjlabEnv`.
+        entity: The robot's name in the scene.
+        joints: Names of joints to control; default: all that have an actuator.
+        inertia: Effective inertia per joint, if it is not to be taken from the model at the default pose.
+
+    Raises:
+        BackendError: There is no such robot or joint, a joint is not position-controlled, or an event would overwrite
+            the gains.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        entity: str = "robot",
+        joints: Sequence[str] | None = None,
+        inertia: ArrayLike | None = None,
+    ) -> None:
+        inner = getattr(env, "unwrapped", env)
+        known = dict(getattr(getattr(inner, "scene", None), "entities", {}))
+        if entity not in known:
+            raise BackendError(f"the scene has no entity {entity!r}. {did_you_mean(entity, known)} Pass entity=.")
+        check_gain_events(inner, entity)
+        robot = known[entity]
+        self.num_envs, self.device = int(inner.num_envs), inner.device
+        self.groups: list[MjlabGroup] = find_groups(inner.sim, _chosen(robot.actuators, joints))
+        names = [name for group in self.groups for name in group.joint_names]
+        self.joint_names = tuple(name for name in robot.joint_names if name in names)
+        self.explicit_time_step = float(inner.physics_dt) if any(group.explicit for group in self.groups) else None
+        missing = [field for field in MODEL_FIELDS if field not in inner.sim.expanded_fields]
+        if missing:
+            inner.sim.expand_model_fields(tuple(missing))
+        self._slots = [
+            torch.tensor([self.joint_names.index(name) for name in group.joint_names], device=self.device)
+            for group in self.groups
+        ]
+        self._check_position_control()
+        given = None if inertia is None else np.asarray(inertia, dtype=np.float64)
+        self._inertia = _joint_inertia(inner, robot, self.joint_names) if given is None else given
+
+    def _check_position_control(self) -> None:
+        for group in self.groups:
+            if not bool((group.read()[0] > 0).all()):
+                raise BackendError(
+                    f"the joints {list(group.joint_names)} have a stiffness of zero: they are driven by velocity or "
+                    "torque. Leave them out: MjlabBackend(env, joints=[…])."
+                )
+
+    def effective_inertia(self) -> NDArray[np.float64]:
+        """Return M per joint at the robot's default joint positions, armature included."""
+        return self._inertia.copy()
+
+    def gains(self) -> Gains:
+        """Return the live gains as tensors on the device, from where the physics takes them."""
+        live = [torch.empty(self.num_envs, len(self.joint_names), device=self.device) for _ in range(2)]
+        for group, slots in zip(self.groups, self._slots, strict=True):
+            for target, values in zip(live, group.read(), strict=True):
+                target[:, slots] = values
+        return Gains(*live)
+
+    def set_gains(self, stiffness: Any, damping: Any, env_ids: Any = None) -> None:
+        """Write gains of shape ``(len(env_ids), joints)``, numpy or torch; they act from the next physics step on."""
+        rows = slice(None) if env_ids is None else torch.as_tensor(env_ids, dtype=torch.long, device=self.device)
+        shape = (self.num_envs if isinstance(rows, slice) else len(rows), len(self.joint_names))
+        new = []
+        for name, values in (("stiffness", stiffness), ("damping", damping)):
+            if tuple(values.shape) != shape:
+                raise BackendError(f"{name}: expected shape {shape}, got {tuple(values.shape)}.")
+            new.append(torch.as_tensor(values, dtype=torch.float32).to(self.device, non_blocking=True))
+        with torch.inference_mode():
+            for group, slots in zip(self.groups, self._slots, strict=True):
+                group.write(new[0][:, slots], new[1][:, slots], rows)
+
+
+def _chosen(actuators: Sequence[Any], joints: Sequence[str] | None) -> list[Any]:
+    if joints is None:
+        return list(actuators)
+    known = [name for actuator in actuators for name in actuator.target_names]
+    for name in joints:
+        if name not in known:
+            raise BackendError(f"no actuator moves the joint {name!r}. {did_you_mean(name, known)}")
+    found = [actuator for actuator in actuators if set(actuator.target_names) & set(joints)]
+    whole = [name for actuator in found for name in actuator.target_names]
+    if sorted(whole) != sorted(joints):
+        raise BackendError(f"joints: expected all joints of their actuators, {sorted(whole)}, got {sorted(joints)}.")
+    return found
+
+
+def _joint_inertia(env: Any, robot: Any, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the diagonal of the model's inertia matrix at the robot's default joint positions."""
+    model = env.sim.mj_model
+    data = mujoco.MjData(model)
+    positions = robot.indexing.joint_q_adr.cpu().numpy()
+    data.qpos[positions] = robot.data.default_joint_pos[0].cpu().numpy()
+    mujoco.mj_forward(model, data)
+    columns = dict(zip(robot.joint_names, robot.indexing.joint_v_adr.cpu().tolist(), strict=True))
+    found = []
+    for name in names:
+        alone, product = np.zeros(model.nv), np.zeros(model.nv)
+        alone[columns[name]] = 1.0
+        mujoco.mj_mulM(model, data, product, alone)
+        found.append(float(product[columns[name]]))
+    return np.array(found)

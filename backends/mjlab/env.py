@@ -1,0 +1,21 @@
+"""mjlab's env as a ``gymnasium.Env``, which it is in all but name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+from mjlab.envs import ManagerBasedRlEnv
+
+__all__ = ["GymMjlabEnv"]
+
+
+class GymMjlabEnv(ManagerBasedRlEnv, gym.Env[Any, Any]):
+    """``ManagerBasedRlEnv`` that Gymnasium's wrappers accept; made and used like its parent.
+
+    Example::
+
+        env = GymMjlabEnv(load_env_cfg("Mjlab-Velocity-Flat-Unitree-Go1"), device="cuda:0")
+        env = ActuatorCurriculumWrapper(env, config, backend=MjlabBackend)
+        runner = CurriculumRunner(RslRlVecEnvWrapper(env), runner_config, log_dir, device="cuda:0")
+    """
