@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -71,7 +73,7 @@ def test_rsl_rl_trains_and_a_checkpoint_holds_the_curriculum(tmp_path):
         "num_steps_per_env": 12, "save_interval": 50, "obs_groups": {"actor": ["actor"], "critic": ["actor"]},
         "actor": {**model, "distribution_cfg": gaussian}, "critic": model, "algorithm": algorithm,
     }  # fmt: skip
-    runner = CurriculumRunner(RslRlVecEnvWrapper(wrapped), config, str(tmp_path), device="cpu")
+    runner = CurriculumRunner(RslRlVecEnvWrapper(wrapped), copy.deepcopy(config), str(tmp_path), device="cpu")
     runner.learn(2, init_at_random_ep_len=True)
     assert wrapped.curriculum.iteration == 2
     assert wrapped.adc.last_totals.mean_length == 5.0  # and no fragments
