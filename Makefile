@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # The CPU-friendly release that this project is tested with; the library itself accepts a range.
 TORCH ?= torch==2.13.0
-# Where no GPU is seen, PyTorch's CPU build comes before the one with gigabytes of CUDA. TORCH_INDEX= leaves it to pip.
-TORCH_INDEX ?= $(if $(shell command -v nvidia-smi 2>/dev/null),,https://download.pytorch.org/whl/cpu)
+# make TORCH_INDEX=https://download.pytorch.org/whl/cpu takes PyTorch's CPU build, which spares gigabytes of CUDA.
+TORCH_INDEX ?=
 INSTALL_TORCH = -m pip install -qq $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) "$(TORCH)"
 BIN := $(VENV)/bin
 EXTRAS := dev,docs,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,spot-sim,sysid,study,ray,slurm,hub,wandb
@@ -46,6 +46,8 @@ export SDL_VIDEODRIVER ?= dummy
 $(STAMP): setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --upgrade pip
+	@command -v nvidia-smi > /dev/null || [ -n "$(TORCH_INDEX)" ] || echo "No GPU seen. If pip fetches CUDA now, stop it \
+	and see docs/start.md for PyTorch's CPU build."
 	$(BIN)/python $(INSTALL_TORCH)
 	$(BIN)/python -m pip install -qq --editable ".[$(EXTRAS)]"
 	touch $@

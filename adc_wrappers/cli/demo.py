@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 from collections.abc import Callable
@@ -69,13 +70,20 @@ class Demo(TrainingOptions):
     def _plan(self, say: Callable[[str], None]) -> Plan:
         from adc_wrappers.study import Plan, RobotFacts, select_conditions
 
-        config = self.scheduled(self.new_config(0, say))
+        options = dataclasses.replace(self, recipe="demo") if self._has_recipe() else self
+        config = self.scheduled(TrainingOptions.new_config(options, 0, say))
         return Plan(
             conditions=tuple(select_conditions(self.conditions, RobotFacts.of(config))),
             seeds=(self.seed,),
             config=config,
             episodes=self.episodes,
         )
+
+    def _has_recipe(self) -> bool:
+        """Whether no recipe was named and the task has one for this."""
+        from adc_wrappers.training.recipes import recipe_names
+
+        return self.recipe is None and "demo" in recipe_names(self.task)
 
     def _train(self, console: Console, plan: Plan, jobs: list[Job]) -> bool:
         """Do the runs, a process each; whether all of them came to their end."""
