@@ -149,7 +149,7 @@ PLANAR_DEMO = dataclasses.replace(
     ppo=dataclasses.replace(PLANAR_HANDSTAND.ppo, total_steps=1_500_000),
     curriculum=_BY_PROGRESS,
 )
-"""What ``adc demo`` shows: half of the steps, which is where conditions differ most, and K by the task's own progress."""
+"""What ``adc demo`` shows: half of the steps, where conditions differ most, and K by the task's own progress."""
 
 CARTPOLE_NARROW = Recipe(
     trainer="sb3",
