@@ -16,7 +16,7 @@ from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtra
 from adc_wrappers.core.files import DiskFullError, is_disk_full
 from adc_wrappers.runs import CheckpointError, RunFolderError
 
-__all__ = ["COMMANDS", "Command", "load_command", "main"]
+__all__ = ["COMMANDS", "Command", "load_command", "main", "read_command"]
 
 
 class Command(NamedTuple):
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0].startswith("-"):
         errors.print(f"adc: expected a command before {words[0]!r}: {', '.join(COMMANDS)}.", markup=False)
         return 2
-    command = _read(words[0], words[1:])
+    command = read_command(words[0], words[1:])
     warnings.showwarning = lambda message, *_, **__: errors.print(f"warning: {message}", markup=False)
     try:
         code: int = command.run()
@@ -170,7 +170,7 @@ def load_command(name: str) -> Any:
     return getattr(import_module(f".{COMMANDS[name].module}", __package__), COMMANDS[name].kind)
 
 
-def _read(name: str, words: Sequence[str]) -> Any:
+def read_command(name: str, words: Sequence[str]) -> Any:
     """Return a subcommand with its options; help and misuse end the process."""
     import tyro
 
