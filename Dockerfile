@@ -1,4 +1,4 @@
-# The demo on a CPU: train a cart-pole under the curriculum, evaluate it at the target stiffness, plot and film it.
+# The demo on a CPU: two planar Spots, trained with the curriculum and without it, evaluated, drawn and filmed.
 #   docker build -t adc . && docker run --rm -v "$PWD/runs:/app/runs" adc
 # PyBullet has wheels for Python up to 3.11.
 FROM python:3.11-slim-bookworm
@@ -18,11 +18,11 @@ COPY adc_wrappers adc_wrappers
 COPY backends backends
 COPY envs envs
 # hadolint ignore=DL3013
-RUN pip install ".[sb3,pybullet,mujoco,export]"
+RUN pip install ".[sb3,rsl-rl,study,pybullet,mujoco,export]"
 COPY examples examples
 
 RUN useradd --create-home adc && mkdir runs && chown adc runs
 # hadolint ignore=DL3066
 USER adc
 VOLUME /app/runs
-CMD ["/bin/bash", "-c", "adc train cartpole --out runs/demo --overwrite && adc play runs/demo --out runs/demo/policy.gif --seconds 5"]
+CMD ["adc", "demo"]

@@ -110,7 +110,9 @@ def draw_side_by_side(results: StudyResults, path: Path) -> Path:
     return path
 
 
-def film_side_by_side(results: StudyResults, path: Path, *, seconds: float = 8.0, width: int = 300) -> Path:
+def film_side_by_side(
+    results: StudyResults, path: Path, *, seconds: float = 8.0, width: int = 300, fps: float = 12.5
+) -> Path:
     """Film each condition's first policy from the same start at the target gains, next to each other.
 
     Args:
@@ -118,9 +120,10 @@ def film_side_by_side(results: StudyResults, path: Path, *, seconds: float = 8.0
         path: A file that ends in .gif or .mp4.
         seconds: Length of the film; an episode that ends before stands still.
         width: Of each picture.
+        fps: Pictures per second, as near as whole policy steps allow.
     """
     runs = _first_runs(results)
-    films = [_film(run, seconds, width) for run in runs]
+    films = [_film(run, seconds, width, fps) for run in runs]
     titles = [_title(results, run) for run in runs]
     count = max(len(film.frames) for film in films)
     frames = [
@@ -167,13 +170,13 @@ def _draw_table(axes: Any, results: StudyResults, runs: Sequence[RunRecord]) -> 
             cell.set_text_props(ha="left")
 
 
-def _film(run: RunRecord, seconds: float, width: int) -> Film:
+def _film(run: RunRecord, seconds: float, width: int, fps: float) -> Film:
     policy = load_trained(RunFolder.open(run.path))
     config = policy.config
     env = make_env(config.task, backend=config.backend, render_mode="rgb_array", **config.settings)
     try:
         pin_and_check(policy, env)
-        return film_episode(policy, env, config.curriculum, seed=FILM_SEED, fps=12.5, max_seconds=seconds, width=width)
+        return film_episode(policy, env, config.curriculum, seed=FILM_SEED, fps=fps, max_seconds=seconds, width=width)
     finally:
         env.close()
 
