@@ -169,15 +169,16 @@ class SpotSettings:
         if self.linear_velocity not in (None, *LINEAR_VELOCITIES):
             known = did_you_mean(str(self.linear_velocity), LINEAR_VELOCITIES)
             raise CurriculumError(f"unknown linear_velocity {self.linear_velocity!r}. {known}")
-        self._check_latencies()
+        self._check_latencies("latency" in kinds)
         self.command_limits()
 
-    def _check_latencies(self) -> None:
+    def _check_latencies(self, drawn: bool) -> None:
+        """Refuse ranges that are none, and those too long for the physics step where they are drawn from."""
         step = self.physics_step * self.decimation
         longest = {"state_latency": step, "command_latency": MAX_COMMAND_DELAY * self.physics_step}
         for name, most in longest.items():
             low, high = getattr(self, name)
-            if not 0.0 <= low <= high <= most + 1e-9:
+            if not 0.0 <= low <= high or (drawn and high > most + 1e-9):
                 raise CurriculumError(
                     f"spot {name}: expected least and largest seconds within 0 and {most:g}, got {low}, {high}."
                 )

@@ -108,6 +108,7 @@ def test_the_robots_guard_stops_no_command_of_a_wild_policy():
 
 def test_settings_name_limiters_and_refuse_what_is_none():
     assert SpotSettings().command_limits() is None
+    assert SpotSettings(physics_step=0.001).state_latency[1] > 0.01  # nothing is drawn from it, so it may be
     assert SpotSettings(preset="robot").command_limits() == LIMITERS["robot"]
     assert SpotSettings(preset="robot", limiter=False).command_limits() is None
     assert SpotSettings(limiter=True).command_limits() == LIMITERS["robot"]
@@ -115,7 +116,8 @@ def test_settings_name_limiters_and_refuse_what_is_none():
     assert own is not None and own.slew == (0.1, 0.1, 0.1) and own.margin == LIMITERS["robot"].margin
     for wrong, word in (
         ({"limiter": "robt"}, "robot"), ({"limiter": {"slow": 1}}, "slew"), ({"linear_velocity": "guessed"}, "linear"),
-        ({"state_latency": (0.0, 0.03)}, "within 0 and 0.02"), ({"command_latency": (0.02, 0.01)}, "command_latency"),
+        ({"preset": "robot", "state_latency": (0.0, 0.03)}, "within 0 and 0.02"),
+        ({"preset": "robot", "physics_step": 0.001}, "state_latency"), ({"command_latency": (0.02, 0.01)}, "command_latency"),
         ({"randomize": ["delay", "latency"]}, "leave 'delay' out"),
     ):  # fmt: skip
         with pytest.raises(CurriculumError, match=word):
