@@ -117,7 +117,8 @@ def test_settings_name_limiters_and_refuse_what_is_none():
     for wrong, word in (
         ({"limiter": "robt"}, "robot"), ({"limiter": {"slow": 1}}, "slew"), ({"linear_velocity": "guessed"}, "linear"),
         ({"preset": "robot", "state_latency": (0.0, 0.03)}, "within 0 and 0.02"),
-        ({"preset": "robot", "physics_step": 0.001}, "state_latency"), ({"command_latency": (0.02, 0.01)}, "command_latency"),
+        ({"preset": "robot", "physics_step": 0.001}, "state_latency"),
+        ({"command_latency": (0.02, 0.01)}, "command_latency"),
         ({"randomize": ["delay", "latency"]}, "leave 'delay' out"),
     ):  # fmt: skip
         with pytest.raises(CurriculumError, match=word):
