@@ -111,7 +111,9 @@ COMMANDS: dict[str, Command] = {
         "Start a Spot to practise on: the robot's services on this computer, with simulated physics behind them.",
     ),
     "envs": Command("doctor", "Envs", "List the tasks, the engines they run on, and their settings."),
-    "doctor": Command("doctor", "Doctor", "Say what is installed, what is missing, and how to get it."),
+    "doctor": Command(
+        "doctor", "Doctor", "Say what is installed, what is missing, which command needs it, and how to get it."
+    ),
 }
 
 _DESCRIPTION = """Actuator Dynamics Curriculum: train with stiff joints, soften them, evaluate at the target.
