@@ -56,7 +56,7 @@ class GymnasiumMujocoBackend:
         >>> backend = GymnasiumMujocoBackend(env)
         >>> backend.joint_names
         ('thigh_joint', 'leg_joint', 'foot_joint')
-        >>> env.action_space.low.round(2).tolist()
+        >>> [round(float(low), 2) for low in env.action_space.low]
         [-2.62, -2.62, -0.79]
         >>> backend.torque_limits.tolist()
         [200.0, 200.0, 200.0]

@@ -232,11 +232,11 @@ def test_bad_calls_raise_and_change_nothing() -> None:
         (lambda: backend.set_parameters(RobotParameters(base_mass_offset=np.array([-20.0])), one), "-16.71 kg"),
         (
             lambda: backend.set_parameters(RobotParameters(command_delay=np.array([1.5])), one),
-            "0 to 4 whole physics steps",
+            "0 to 20 whole physics steps",
         ),
         (
-            lambda: backend.set_parameters(RobotParameters(command_delay=np.array([5])), one),
-            "0 to 4 whole physics steps",
+            lambda: backend.set_parameters(RobotParameters(command_delay=np.array([21])), one),
+            "0 to 20 whole physics steps",
         ),
     ]
     for call, message in bad_calls:

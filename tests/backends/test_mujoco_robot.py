@@ -207,9 +207,9 @@ def reference(
 
 def test_torque_law_at_every_physics_step() -> None:
     rng = np.random.default_rng(5)
-    n = MAX_COMMAND_DELAY + 1
+    delays = np.array([0, 1, 4, 13, MAX_COMMAND_DELAY])
+    n = len(delays)
     begin, commands = shaken(n, rng), targets(n, 8, rng, reach=1.6)
-    delays = np.arange(n)
     fine, coarse = MujocoRobotBackend(n, decimation=1), MujocoRobotBackend(n)
     for backend in (fine, coarse):
         backend.set_parameters(RobotParameters(command_delay=delays), np.arange(n))

@@ -19,6 +19,7 @@ from spot_robot_helpers import POLICY, connection, nothing_left
 
 from adc_wrappers.backends.guard import PRACTICE_LIMITS, ROBOT_LIMITS
 from adc_wrappers.cli import main
+from adc_wrappers.cli.audit import DESPITE
 from adc_wrappers.deploy import TrialError, TrialRecorder, find_trials, read_trial, run_trial, summarize
 from adc_wrappers.deploy.deployer import Deployer, task_settings
 from adc_wrappers.deploy.recorder import TableWriter
@@ -357,7 +358,7 @@ def test_a_trial_that_is_broken_off_is_a_trial_with_an_outcome(tmp_path, error, 
 
 def test_a_robot_that_cannot_be_reached_is_a_trial_with_an_outcome(tmp_path, capsys):
     options = ["--hostname", "127.0.0.1", "--port", "9", "--stiffness", "60", "--damping", "2", "--out", str(tmp_path)]
-    assert main(["deploy", str(POLICY), *options]) == 1
+    assert main(["deploy", str(POLICY), *options, "--despite-audit", DESPITE]) == 1
     trial = read_trial(the_trial(tmp_path))
     assert str(trial.folder) in capsys.readouterr().err.replace("\n", "")
     assert trial.outcome["mode"] == "refused: connection" and trial.outcome["motors"] == "never powered by us"
