@@ -27,8 +27,8 @@ _FOLDERS = ("adc_wrappers", "backends", "envs")
 
 LEVELS = (
     ("cli",),
-    ("study", "deploy", "audit", "viewing", "rllib", "testing", "export"),
-    ("sb3", "rsl_rl", "sysid", "viability", "spot_sim", "feasibility"),
+    ("study", "deploy", "audit", "gains", "hub", "viewing", "rllib", "export"),
+    ("sb3", "rsl_rl", "sysid", "viability", "spot_sim", "feasibility", "testing"),
     ("training", "policy", "runs", "trajectories"),
     ("envs",),
     ("backends",),
