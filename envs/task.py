@@ -16,6 +16,7 @@ from adc_wrappers.core.env_states import EnvState
 from adc_wrappers.core.errors import BackendError
 
 from .deployment import Deployment
+from .lift import Lift
 from .mirror import Mirror
 from .monitors import EpisodeMonitor
 
@@ -112,6 +113,10 @@ class Task(ABC):
 
     def incident(self) -> dict[str, Any] | None:
         """Return why a guard has ended the running episode; None while it goes on. For ``info["guard"]``."""
+        return None
+
+    def lift(self, other: Deployment) -> Lift | None:
+        """Return how a policy of another, smaller task becomes one of this task; None if it cannot."""
         return None
 
     def deployment(self) -> Deployment:

@@ -42,6 +42,10 @@ class Train(TrainingOptions):
     out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
     """Run folder; by default runs/TASK-BACKEND-DRIVER-seedN."""
 
+    start_from: Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
+    """Run folder whose policy the training begins with: one of the same task, or for spot-handstand one of
+    spot-planar-handstand, which is lifted into space."""
+
     resume: bool = False
     """Go on from the newest whole checkpoint of the run folder; start if there is none."""
 
@@ -131,6 +135,8 @@ class Train(TrainingOptions):
         config = self.scheduled(self.new_config(self.seed or 0, say))
         folder.check_free(overwrite=self.overwrite)
         trainer_for(config)  # what is missing is said before anything is written
+        if config.start_from is not None:
+            RunFolder.open(Path(config.start_from)).checkpoints.load_latest()
         with folder.lock():
             made = RunFolder.create(out, config.to_dict(), overwrite=self.overwrite)
             try:
@@ -154,6 +160,11 @@ class Train(TrainingOptions):
         folder.write_json("config.json", config.to_dict())
         folder.log_command()
         return config
+
+    def applied_to(self, base: TrainConfig, say: Callable[[str], None]) -> TrainConfig:
+        """Return ``base`` with the options that were given, and with what the training begins with."""
+        config = super().applied_to(base, say)
+        return config if self.start_from is None else dataclasses.replace(config, start_from=str(self.start_from))
 
     def _default_out(self) -> Path:
         from adc_wrappers.training.recipes import find_recipe
