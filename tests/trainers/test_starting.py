@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
 import torch
 
-from adc_wrappers import CurriculumError, make_env
+from adc_wrappers import CurriculumConfig, CurriculumError, make_env
 from adc_wrappers.cli.main import main
 from adc_wrappers.envs.lift import lift_from_plane
 from adc_wrappers.rsl_rl.starting import begin_with
 from adc_wrappers.rsl_rl.training import _build, make_training_env
 from adc_wrappers.runs import CheckpointError, RunFolder
-from adc_wrappers.training import default_config
+from adc_wrappers.training import PpoConfig, default_config
+from adc_wrappers.training.recipes import RECIPES, first_config
 from adc_wrappers.training.trained import load_trained, read_tensors
 from adc_wrappers.training.trainer import finish_run
 
@@ -158,3 +160,46 @@ def test_the_command_begins_where_another_run_ended(planar_run, tmp_path, capsys
     assert main(["train", "spot-handstand", "--out", str(tmp_path / "b"), "--start-from", str(tmp_path / "no")]) != 0
     assert "no" in capsys.readouterr().err
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.slow
+def test_a_recipe_that_begins_with_the_plane_trains_it_first(tmp_path, monkeypatch, capsys):
+    small = PpoConfig(
+        total_steps=64, num_envs=4, n_steps=8, batch_size=16, n_epochs=1, hidden=(8, 8), scale_observations=True
+    )
+    for task in ("spot-planar-handstand", "spot-handstand"):
+        recipe = dataclasses.replace(RECIPES[task]["robot"], ppo=small)
+        monkeypatch.setitem(RECIPES[task], "robot", recipe)
+    out, first = tmp_path / "run", tmp_path / "run-first"
+    words = ["train", "spot-handstand", "--recipe", "robot", "--out", str(out), "--eval-episodes", "0"]
+    given = ["--seed", "4", "--set", "fall_cost=20.0", "--curriculum.target-stiffness", "42"]
+    assert main([*words, *given]) == 0
+    plane, space = RunFolder.open(first).config(), RunFolder.open(out).config()
+    assert space["start_from"] == str(first)
+    assert (plane["task"], plane["seed"], plane["settings"]["fall_cost"]) == ("spot-planar-handstand", 4, 20.0)
+    assert plane["curriculum"]["target_stiffness"] == 42.0
+    assert plane["settings"]["preset"] == "robot"
+    assert RunFolder.open(first).checkpoints.load_latest().step == 64
+    capsys.readouterr()
+    assert main([*words, "--resume", "--steps", "96"]) == 0
+    assert "first spot-planar" not in capsys.readouterr().out  # it is done
+    assert main([*words, *given]) != 0  # both folders are in the way
+    shutil.rmtree(out)
+    assert main([*words, *given]) != 0  # as is the first alone
+    assert f"{first} exists" in " ".join(capsys.readouterr().err.split())
+    assert main([*words, *given, "--overwrite"]) == 0
+    shutil.rmtree(out / "checkpoints")
+    shutil.rmtree(first / "checkpoints")  # as if it had been stopped in the plane
+    assert main([*words, "--resume"]) == 0
+    assert RunFolder.open(first).checkpoints.load_latest().step == 64
+    with pytest.raises(CurriculumError, match="one stiffness for all joints"):
+        first_config(
+            dataclasses.replace(
+                default_config("spot-handstand", "mujoco", recipe="robot"),
+                curriculum=CurriculumConfig(start_stiffness=[60.0] * 12, target_stiffness=[40.0] * 12, length_max=1.0),
+            )
+        )
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main([*words[:-3], str(tmp_path / "two"), "--eval-episodes", "0"]) != 0
+    assert "give it with --start-from" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "two").exists()
