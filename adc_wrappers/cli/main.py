@@ -20,7 +20,7 @@ __all__ = ["COMMANDS", "Command", "load_command", "main", "read_command"]
 
 
 class Command(NamedTuple):
-    """Where a subcommand is; it is imported only when it is asked for."""
+    """The place of a subcommand, which is imported only when it is asked for."""
 
     module: str
     """Its module, beside this one."""

@@ -1,4 +1,4 @@
-"""What the help of a training command says of values: those of the recipe that its words name."""
+"""Values in the help of a training command: those of the recipe that its words name."""
 
 from __future__ import annotations
 

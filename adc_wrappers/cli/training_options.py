@@ -53,7 +53,7 @@ def _as_recipe(name: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """What is trained, where and how; what is not given is as the task's recipe says."""
+    """Options of a training: what is not given is as the task's recipe says."""
 
     task: tyro.conf.Positional[str]
     """Name of the task; `adc envs` lists them."""

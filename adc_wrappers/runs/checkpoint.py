@@ -33,7 +33,7 @@ class CheckpointError(RuntimeError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds."""
+    """The contents of one checkpoint."""
 
     path: Path
     """The file it came from."""

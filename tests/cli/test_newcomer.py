@@ -1,4 +1,4 @@
-"""What trips somebody who uses the command for the first time."""
+"""Stumbling blocks of somebody who uses the command for the first time."""
 
 from __future__ import annotations
 
