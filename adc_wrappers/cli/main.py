@@ -176,9 +176,9 @@ def read_command(name: str, words: Sequence[str]) -> Any:
     """Return a subcommand with its options; help and misuse end the process."""
     import tyro
 
-    from .recipe_help import named_task
+    from .option_help import named_task, plain_options
 
-    with named_task((name, *words)):
+    with named_task((name, *words)), plain_options():
         return tyro.cli(load_command(name), prog=f"adc {name}", args=words)
 
 
