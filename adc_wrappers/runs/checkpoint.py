@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from adc_wrappers.core.errors import CheckpointError
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.core.reading import parse_json
 
-__all__ = ["Checkpoint", "CheckpointError", "CheckpointStore"]
+__all__ = ["Checkpoint", "CheckpointStore"]
 
 _MANIFEST = "manifest.json"
 _FORMAT = "adc-checkpoint"
@@ -25,10 +26,6 @@ _ARCHIVE_ERRORS = (
     OverflowError,
 )  # fmt: skip
 """What zipfile raises for an archive that is damaged; a RuntimeError where it says that it is encrypted."""
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint that is broken, foreign, or missing."""
 
 
 @dataclass(frozen=True)
