@@ -20,6 +20,7 @@ from .monitors import EpisodeMonitor
 
 if TYPE_CHECKING:
     from .deployment import Deployment
+    from .lift import Lift
 
 __all__ = ["Snapshot", "Task"]
 
@@ -114,6 +115,10 @@ class Task(ABC):
 
     def incident(self) -> dict[str, Any] | None:
         """Return why a guard has ended the running episode; None while it goes on. For ``info["guard"]``."""
+        return None
+
+    def lift(self, other: Deployment) -> Lift | None:
+        """Return how a policy of another, smaller task becomes one of this task; None if it cannot."""
         return None
 
     def deployment(self) -> Deployment:
