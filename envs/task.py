@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -15,10 +15,12 @@ from adc_wrappers.core.actuators import ActuatorBackend
 from adc_wrappers.core.env_states import EnvState
 from adc_wrappers.core.errors import BackendError
 
-from .deployment import Deployment
-from .lift import Lift
 from .mirror import Mirror
 from .monitors import EpisodeMonitor
+
+if TYPE_CHECKING:
+    from .deployment import Deployment
+    from .lift import Lift
 
 __all__ = ["Snapshot", "Task"]
 

@@ -39,10 +39,10 @@ class Train(TrainingOptions):
     seed: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0)")] = None
     """Seed of envs, policy and curriculum."""
 
-    out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
+    out: Path | None = None
     """Run folder; by default runs/TASK-BACKEND-DRIVER-seedN."""
 
-    start_from: Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
+    start_from: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Run folder whose policy the training begins with: one of the same task, or for spot-handstand one of
     spot-planar-handstand, which is lifted into space."""
 
@@ -52,7 +52,7 @@ class Train(TrainingOptions):
     overwrite: bool = False
     """Replace a run folder that exists."""
 
-    wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT", help_behavior_hint="")] = None
+    wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT")] = None
     """Log to Weights & Biases too, in this project. WANDB_MODE=offline keeps it on this computer."""
 
     wandb_checkpoints: bool = False

@@ -25,7 +25,7 @@ PAPER_PPO = PpoConfig(
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How to train a task."""
+    """The way to train a task."""
 
     trainer: str
     """Which adapter trains."""

@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Trainer(Protocol):
-    """What a module ``adc_wrappers.<library>.training`` has."""
+    """The interface of a module ``adc_wrappers.<library>.training``."""
 
     def make_training_env(self, config: TrainConfig) -> Any:
         """Build the env that a config trains in, as the library sees it."""

@@ -39,7 +39,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Inclusion:
-    """How V_T(ω_1) lies in V_T(ω_2), over one common set of states."""
+    """The inclusion of V_T(ω_1) in V_T(ω_2), over one common set of states."""
 
     low: float
     high: float

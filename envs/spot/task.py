@@ -39,7 +39,7 @@ __all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task", "make_
 
 
 class SpotStandTask(Task):
-    """From standing on four feet to balancing on two.
+    """The task that goes from standing on four feet to balancing on two.
 
     - Observation, 45: base linear and angular velocity and gravity in the body frame, joint positions relative to the
       nominal pose, joint velocities, last action.

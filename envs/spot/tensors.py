@@ -21,7 +21,7 @@ __all__ = ["SpotTensorTask"]
 
 
 class SpotTensorTask:
-    """What evaluation, export and trainers ask a task, answered by an env of tensors.
+    """The task that evaluation, export and trainers ask, answered by an env of tensors.
 
     Args:
         env: The simulator's env: ``settings``, ``task`` (its :class:`~.stand.StandLogic`), ``state()``,
