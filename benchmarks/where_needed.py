@@ -39,6 +39,7 @@ RATIO = 1.5
 
 _OUT = Path("results/where-needed")
 _EPISODES, _STEPS, _SEED = 256, 1000, 0
+_SEARCH = SearchSettings(states=32, tries=12, rounds=3)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def foretell(stiffness: float) -> Foretold:
         for _ in range(_STEPS):
             alive &= ~env.step(np.zeros(env.action_space.shape, np.float32))[2]
             lives += alive
-        found = estimate_narrowness(task, [stiffness], SearchSettings(), seed=_SEED)[0]
+        found = estimate_narrowness(task, [stiffness], _SEARCH, seed=_SEED)[0]
     finally:
         env.close()
     return Foretold(
