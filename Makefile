@@ -7,7 +7,7 @@ TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
 INSTALL_TORCH = -m pip install -qq $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) "$(TORCH)"
 BIN := $(VENV)/bin
-EXTRAS := dev,docs,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,spot-sim,sysid,study,ray,slurm,hub,wandb
+EXTRAS := dev,docs,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,video,spot-sim,sysid,study,ray,slurm,hub,wandb
 RSL_RL_VERSIONS ?= 5.2.0 5.3.0 5.4.2 5.5.1
 STAMP := $(VENV)/.installed
 # RLlib pins an older Gymnasium, so it has an environment of its own.
