@@ -127,7 +127,7 @@ bench: $(STAMP)  ## wrapped against bare, in one run
 
 docs: $(STAMP)  ## the site, in build/site; a broken link or an undocumented page stops it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # with --quiet it would not be strict
-	@echo "build/site/index.html"
+	@echo "build/site/index.html; with its search: python3 -m http.server --directory build/site"
 
 dist: $(STAMP)  ## wheel and sdist, in dist
 	$(BIN)/python -m build --outdir dist

@@ -24,8 +24,10 @@ LINK = re.compile(rf"{CODE}|(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))", re.
 LISTED = {".py": "python", ".toml": "toml", ".json": "json", ".cff": "yaml"}
 EXTRA_PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "examples/tour.ipynb", "benchmarks")
 SHOWN_LINES = 400
-INDEXED = re.compile(rf"{CODE}|\b([KLM])_(\\?\*|0)", re.MULTILINE | re.DOTALL)
-"""K_* and K_0 in a text; two stars in one paragraph would be an emphasis for the site's Markdown."""
+INDEXED = re.compile(
+    rf"{CODE}|(?<![\w/.#])([^\W\d_]\u0304?)_(\\?\*|[A-Za-z]+|\d)(?![A-Za-z_])", re.MULTILINE | re.DOTALL
+)
+"""K_*, K_0, ω_n, L_max in a text; two stars in one paragraph would be an emphasis for the site's Markdown."""
 
 
 def site_path(path: str) -> str:
@@ -71,7 +73,7 @@ def relink(text: str, page: str) -> str:
 
 def _index(match: re.Match[str]) -> str:
     letter, index = match.groups()
-    return f"{letter}<sub>{index[-1].replace('*', '∗')}</sub>" if letter else match.group(0)
+    return f"{letter}<sub>{index.lstrip(chr(92)).replace('*', '∗')}</sub>" if letter else match.group(0)
 
 
 def listing(path: str) -> str:
@@ -91,8 +93,20 @@ def folder_page(path: str) -> str:
         if (ROOT / path / name).is_file() and PurePosixPath(name).suffix in {".md", *LISTED, ".ipynb"}
     ]
     here = PurePosixPath(site_path(path)).parent
-    rows = [f"- [{name}]({relpath(site_path(f'{path}/{name}'), str(here))})" for name in shown]
-    return f"# {path}\n\n" + "\n".join(rows) + "\n"
+    rows = [
+        f"- [{name}]({relpath(site_path(f'{path}/{name}'), str(here))}){what_it_is(f'{path}/{name}')}" for name in shown
+    ]
+    return f"# {path.rpartition('/')[2].capitalize()}\n\n" + "\n".join(rows) + "\n"
+
+
+def what_it_is(path: str) -> str:
+    """A file's own first words: the title of a page, the first sentence of a module."""
+    text, suffix = (ROOT / path).read_text(), PurePosixPath(path).suffix
+    first = {".md": r"^# (.+)$", ".toml": r'^title = "(.+)"', ".py": r'\A(?:#.*\n)*"""(.+?)[.:]?(?:\n|"""|$)'}.get(
+        suffix
+    )
+    found = re.search(first, text, re.MULTILINE) if first else None
+    return f": {found[1]}" if found else ""
 
 
 def notebook_page(path: str) -> str:
