@@ -31,13 +31,19 @@ INDEXED = re.compile(
 
 
 def site_path(path: str) -> str:
-    """Where a path of the repository is in the site's sources."""
+    """Where a path of the repository is in the site's sources.
+
+    A README or index from elsewhere gets another name: the theme would take it for the front page of its section of
+    the menu, and leave it out of the list.
+    """
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     if path == "README.md":
         return path
     if (ROOT / path).is_dir():
-        return f"source/{path}/index.md"
+        return f"source/{path}/files.md"
+    if path.endswith("/README.md"):
+        return path.removesuffix("README.md") + "overview.md"
     suffix = PurePosixPath(path).suffix
     if suffix == ".ipynb":
         return str(PurePosixPath(path).with_suffix(".md"))

@@ -32,6 +32,9 @@ def test_the_site(tmp_path):
     assert "source/examples/sb3_cartpole.py.html" in pages  # linked from the docs, so brought along
     assert (tmp_path / "results/handstand-cpu/curves.png").is_file()
 
+    results = ("Shipped policy", "Benchmarks", "Study: cart-pole")  # in the menu beside a page of their section
+    assert [entry for entry in results if entry not in pages["does_it_help.html"]] == []
+
     links = {link for text in pages.values() for link in re.findall(r'href="([^"#:]+\.md)[#"]', text)}
     assert not links  # one that was not understood is left as it is
 
@@ -76,11 +79,13 @@ def hooks(monkeypatch):
 
 def test_links_out_of_docs_lead_to_the_site_s_own_pages(hooks):
     text = "[a](../examples/resume.py), [b](../results/handstand-cpu/report.md#x), `[c](../d.py)`, "
-    text += "K_* and K_0, x̄_d of ω_n, L_max, `K_0`, a_file_name, [`d`](../setup.cfg)"
+    text += (
+        "K_* and K_0, x̄_d of ω_n, L_max, `K_0`, a_file_name, [`d`](../setup.cfg), [e](../examples/policies/README.md)"
+    )
     assert hooks.relink(text, "docs/start.md") == (
         "[a](source/examples/resume.py.md), [b](results/handstand-cpu/report.md#x), `[c](../d.py)`, "
         "K<sub>∗</sub> and K<sub>0</sub>, x̄<sub>d</sub> of ω<sub>n</sub>, L<sub>max</sub>, `K_0`, a_file_name, "
-        "[`d`](setup.cfg)"
+        "[`d`](setup.cfg), [e](examples/policies/overview.md)"
     )
 
 
