@@ -302,7 +302,7 @@ def _coverage_table(rows: list[Coverage], frequencies: list[float], points: list
 
 
 def _inclusion_table(rows: list[Inclusion]) -> Table:
-    heads = ("ω_1", "ω_2", "grid", "viable\nat ω_1", "at ω_2", "verified:\noutside", "of which\nfast")
+    heads: tuple[str, ...] = ("ω_1", "ω_2", "grid", "viable\nat ω_1", "at ω_2", "verified:\noutside", "of which\nfast")
     heads += ("by value:\noutside", "numerical")
     table = narrow_table("V_T(ω_1) in V_T(ω_2), on one common set of states", heads)
     for row in rows:
@@ -312,7 +312,7 @@ def _inclusion_table(rows: list[Inclusion]) -> Table:
 
 
 def _proposition_table(rows: list[PairCheck]) -> Table:
-    heads = ("ω_1", "ω_2", "A1:\nδ > 0", "median\nδ", "median\nΔ", "one Δ\nfor all", "A2:\nΔ ≤ δ")
+    heads: tuple[str, ...] = ("ω_1", "ω_2", "A1:\nδ > 0", "median\nδ", "median\nΔ", "one Δ\nfor all", "A2:\nΔ ≤ δ")
     heads += ("|x_d⁽²⁾|\n≤ x̄_d", "in\nV_T(ω_2)")
     title = "The proposition, linearized plant; shares of sampled states of V_T(ω_1)"
     table = narrow_table(title, heads)
