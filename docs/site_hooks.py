@@ -18,7 +18,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-CODE = r"^```.*?^```|`[^`\n]+`"
+CODE = r"^```.*?^```|`(?:[^`\n]|\n(?!\n))+`"
 LINK = re.compile(rf"{CODE}|(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))", re.MULTILINE | re.DOTALL)
 """A link whose text may be code, or code, in which nothing is a link: whichever begins first."""
 LISTED = {".py": "python", ".toml": "toml", ".json": "json", ".cff": "yaml"}

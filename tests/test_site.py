@@ -79,13 +79,12 @@ def hooks(monkeypatch):
 
 def test_links_out_of_docs_lead_to_the_site_s_own_pages(hooks):
     text = "[a](../examples/resume.py), [b](../results/handstand-cpu/report.md#x), `[c](../d.py)`, "
-    text += (
-        "K_* and K_0, x̄_d of ω_n, L_max, `K_0`, a_file_name, [`d`](../setup.cfg), [e](../examples/policies/README.md)"
-    )
+    text += "K_* and K_0, x̄_d of ω_n, L_max, `K_0`, a_file_name, `adc\ngains`, K_*, "
+    text += "[`d`](../setup.cfg), [e](../examples/policies/README.md)"
     assert hooks.relink(text, "docs/start.md") == (
         "[a](source/examples/resume.py.md), [b](results/handstand-cpu/report.md#x), `[c](../d.py)`, "
         "K<sub>∗</sub> and K<sub>0</sub>, x̄<sub>d</sub> of ω<sub>n</sub>, L<sub>max</sub>, `K_0`, a_file_name, "
-        "[`d`](setup.cfg), [e](examples/policies/overview.md)"
+        "`adc\ngains`, K<sub>∗</sub>, [`d`](setup.cfg), [e](examples/policies/overview.md)"
     )
 
 
