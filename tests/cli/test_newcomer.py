@@ -114,6 +114,16 @@ def test_what_cannot_train_a_recipe_is_not_offered(tmp_path, monkeypatch, capsys
     assert install_command("rsl-rl") in error and "--trainer" not in error
 
 
+@pytest.mark.parametrize(
+    "command", [["demo"], ["study", "run", "spot-planar-handstand"], ["select-k0", "spot-handstand"]]
+)
+def test_commands_of_many_runs_ask_for_their_trainer_before_they_begin(tmp_path, monkeypatch, capsys, command):
+    without(monkeypatch, "rsl_rl")
+    assert main([*command, "--out", str(tmp_path / "out")]) == 1
+    assert install_command("rsl-rl") in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_run_that_failed_for_a_package_does_not_block_the_next(tmp_path, monkeypatch):
     from adc_wrappers.sb3 import training
 
