@@ -2,8 +2,10 @@
 
 from adc_wrappers.core.errors import MissingExtraError
 
+from .quick_import import import_rsl_rl
+
 try:
-    import rsl_rl  # noqa: F401
+    import_rsl_rl()
 except ImportError as error:
     raise MissingExtraError("rsl-rl-lib", "rsl-rl", "adc_wrappers.rsl_rl") from error
 

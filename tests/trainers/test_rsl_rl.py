@@ -485,3 +485,15 @@ def test_rsl_rl_s_own_export_is_the_same_policy(tmp_path):
     with torch.inference_mode():
         assert torch.allclose(scripted_policy(observation["policy"]), runner.alg.get_policy()(observation), atol=1e-6)
     env.close()
+
+
+def test_weights_and_biases_waits_until_rsl_rl_logs_to_it():
+    code = """
+import sys
+import adc_wrappers.rsl_rl.training
+assert "wandb" not in sys.modules
+from rsl_rl.utils import wandb_log_writer
+import wandb
+assert wandb_log_writer.wandb.__version__ == wandb.__version__
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
