@@ -192,7 +192,7 @@ class IsaacLabBackend:
                 raise BackendError(f"{name}: expected shape {shape}, got {tuple(values.shape)}.")
         with torch.inference_mode():
             new = [to_device(values, self.device, torch.float32) for values in (stiffness, damping)]
-            self._factors.ask(*new, rows)
+            self._factors.ask(new[0], new[1], rows)
             self._apply(rows)
 
     def draw_factors(

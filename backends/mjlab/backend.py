@@ -130,7 +130,7 @@ class MjlabBackend:
                 raise BackendError(f"{name}: expected shape {shape}, got {tuple(values.shape)}.")
             new.append(torch.as_tensor(values, dtype=torch.float32).to(self.device, non_blocking=True))
         with torch.inference_mode():
-            self._factors.ask(*new, rows)
+            self._factors.ask(new[0], new[1], rows)
             self._apply(rows)
 
     def draw_factors(

@@ -1,0 +1,146 @@
+"""The state of Spots in mjlab, in the order of our table, as torch tensors on the env's device; their late targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from adc_wrappers.backends.base import MAX_COMMAND_DELAY, RobotStart, RobotState
+from adc_wrappers.backends.limiter import JointTable
+from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, SPOT
+from adc_wrappers.core.errors import BackendError
+
+__all__ = ["LateTargets", "SpotReader"]
+
+_FORCE_RANGE = "actuator_forcerange"
+
+
+class SpotReader:
+    """Reads, places and commands Spots in an mjlab scene, whatever order its model has joints and links in.
+
+    Positions and velocities are MuJoCo's coordinates themselves: what mjlab derives from them lags by one physics step
+    until the end of a policy step.
+
+    Args:
+        env: mjlab's env.
+        robot: The entity; its actuators are MuJoCo's position elements, one per joint.
+        contacts: Its contact sensor over all links, net forces with a history of three physics steps.
+    """
+
+    def __init__(self, env: Any, robot: Any, contacts: Any) -> None:
+        self._sim, self._robot, self._contacts = env.sim, robot, contacts
+        self._origins = env.scene.env_origins
+        device, index = env.device, robot.indexing
+        joints = _places(JOINT_NAMES, robot.joint_names, "joint").to(device)
+        self._joints = joints
+        self._positions, self._velocities = index.joint_q_adr[joints], index.joint_v_adr[joints]
+        self._base_q, self._base_v = index.free_joint_q_adr, index.free_joint_v_adr
+        driven = {name: control for a in robot.actuators for name, control in _controls(a)}
+        self._controls = torch.tensor([driven[name] for name in JOINT_NAMES], device=device)
+        seen = [name.split("/")[-1] for name in contacts.primary_names]
+        self._links = _places(LINK_NAMES, seen, "link").to(device)
+        self._table = JointTable(SPOT)
+        self._down = torch.tensor([[0.0, 0.0, -1.0]], device=device)
+        self._torques = torch.zeros(env.num_envs, len(JOINT_NAMES), device=device)
+        if _FORCE_RANGE not in env.sim.expanded_fields:
+            env.sim.expand_model_fields((_FORCE_RANGE,))
+
+    def state(self) -> RobotState:
+        """Return the present state; torques and contacts of a robot read zero until its first physics step."""
+        qpos, qvel = self._sim.data.qpos, self._sim.data.qvel
+        base, moving = qpos[:, self._base_q], qvel[:, self._base_v]
+        quaternion = base[:, 3:]
+        forces = self._contacts.data.force_history  # (n, links, physics steps, 3)
+        return RobotState(
+            base_position=base[:, :3] - self._origins,
+            base_quaternion=quaternion,
+            base_linear_velocity=_turn_back(quaternion, moving[:, :3]),
+            base_angular_velocity=moving[:, 3:],
+            projected_gravity=_turn_back(quaternion, self._down.expand(len(base), 3)),
+            joint_positions=qpos[:, self._positions],
+            joint_velocities=qvel[:, self._velocities],
+            joint_torques=self._torques.clone(),
+            contact_forces=torch.linalg.vector_norm(forces, dim=-1).amax(dim=2)[:, self._links],
+        )
+
+    def note_step(self) -> None:
+        """Take up the torques of the last physics step; later mjlab computes those of a step that is not taken."""
+        self._torques.copy_(self._sim.data.actuator_force[:, self._controls])
+
+    def place(self, start: RobotStart, env_ids: torch.Tensor) -> None:
+        """Put chosen robots into a state, given as tensors in the table's order."""
+        tensors: Any = start
+        data, rows = self._sim.data, env_ids[:, None]
+        pose = (tensors.base_position + self._origins[env_ids], tensors.base_quaternion)
+        data.qpos[rows, self._base_q] = torch.cat(pose, dim=-1)
+        data.qvel[rows, self._base_v] = torch.cat((tensors.base_linear_velocity, tensors.base_angular_velocity), dim=-1)
+        data.qpos[rows, self._positions] = tensors.joint_positions
+        data.qvel[rows, self._velocities] = tensors.joint_velocities
+        self._contacts.reset(env_ids)
+        self._torques.index_fill_(0, env_ids, 0.0)
+
+    def command(self, targets: torch.Tensor) -> None:
+        """Set position targets, in the table's order, and the knees' limits at their angles for the physics step."""
+        self._robot.set_joint_position_target(targets, joint_ids=self._joints)
+        limits = self._table.torque_limits(self._sim.data.qpos[:, self._positions])
+        ranges = getattr(self._sim.model, _FORCE_RANGE)
+        ranges[:, self._controls, 0] = -limits
+        ranges[:, self._controls, 1] = limits
+
+
+class LateTargets:
+    """Position targets on their way to the robots, by whole physics steps, each robot's its own.
+
+    Until the first targets arrive, a robot holds the pose of its start.
+
+    Args:
+        held: Targets that the robots hold now, ``(n, joints)``.
+        decimation: Physics steps in one policy step.
+    """
+
+    def __init__(self, held: torch.Tensor, decimation: int) -> None:
+        self._decimation, self._step = decimation, 0
+        kept = 1 + -(-MAX_COMMAND_DELAY // decimation)
+        self._recent = held.repeat(kept, 1, 1)
+        """Targets of the last policy steps, the newest first."""
+        self._robots = torch.arange(len(held), device=held.device)
+        self.delays = torch.zeros(len(held), dtype=torch.long, device=held.device)
+        """Physics steps by which targets come late, ``(n,)``."""
+
+    def send(self, targets: torch.Tensor) -> None:
+        """Begin a policy step."""
+        self._recent[1:] = self._recent[:-1].clone()
+        self._recent[0] = targets
+        self._step = 0
+
+    def arriving(self) -> torch.Tensor:
+        """Return the targets of the next physics step."""
+        missing = (self.delays - self._step).clamp_(min=0)
+        age = torch.div(missing + self._decimation - 1, self._decimation, rounding_mode="floor")
+        self._step += 1
+        return self._recent[age, self._robots]
+
+    def begin(self, held: torch.Tensor, delays: torch.Tensor, rows: torch.Tensor) -> None:
+        """Drop what is under way to chosen robots, and give them delays."""
+        self._recent.index_copy_(1, rows, held.expand(len(self._recent), *held.shape))
+        self.delays.index_copy_(0, rows, delays)
+
+
+def _controls(actuator: Any) -> list[tuple[str, int]]:
+    return list(zip(actuator.target_names, actuator.global_ctrl_ids.tolist(), strict=True))
+
+
+def _turn_back(quaternion: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """Return ``(n, 3)`` vectors of the world in frames turned by unit quaternions w x y z."""
+    axis = -quaternion[:, 1:]
+    cross = torch.cross(axis, vectors, dim=-1)
+    return vectors + 2.0 * (quaternion[:, :1] * cross + torch.cross(axis, cross, dim=-1))
+
+
+def _places(names: Sequence[str], among: Sequence[str], what: str) -> torch.Tensor:
+    missing = [name for name in names if name not in among]
+    if missing:
+        raise BackendError(f"the robot lacks the {what}s {missing}; it has {list(among)}.")
+    return torch.tensor([list(among).index(name) for name in names])
