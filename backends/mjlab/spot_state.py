@@ -1,4 +1,4 @@
-"""The state of Spots in mjlab, in the order of our table, as torch tensors on the env's device; their late targets."""
+"""The state of Spots in mjlab, in the order of our table, as torch tensors on the env's device."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 
-from adc_wrappers.backends.base import MAX_COMMAND_DELAY, RobotStart, RobotState
+from adc_wrappers.backends.base import RobotStart, RobotState
 from adc_wrappers.backends.limiter import JointTable
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, SPOT
 from adc_wrappers.core.errors import BackendError
 
-__all__ = ["LateTargets", "SpotReader"]
+__all__ = ["SpotReader"]
 
+_KEPT_STEPS = 3
 _FORCE_RANGE = "actuator_forcerange"
 
 
@@ -26,7 +27,8 @@ class SpotReader:
     Args:
         env: mjlab's env.
         robot: The entity; its actuators are MuJoCo's position elements, one per joint.
-        contacts: Its contact sensor over all links, net forces with a history of three physics steps.
+        contacts: Its contact sensor over all links, with net forces. Its own history would be made anew under RSL-RL's
+            inference mode, and could not be cleared outside of it any more; so it is kept here.
     """
 
     def __init__(self, env: Any, robot: Any, contacts: Any) -> None:
@@ -44,6 +46,9 @@ class SpotReader:
         self._table = JointTable(SPOT)
         self._down = torch.tensor([[0.0, 0.0, -1.0]], device=device)
         self._torques = torch.zeros(env.num_envs, len(JOINT_NAMES), device=device)
+        self._recent = torch.zeros(env.num_envs, _KEPT_STEPS, len(LINK_NAMES), device=device)
+        """Ground forces at the last physics steps, the newest first."""
+        self._noted = True
         if _FORCE_RANGE not in env.sim.expanded_fields:
             env.sim.expand_model_fields((_FORCE_RANGE,))
 
@@ -52,7 +57,6 @@ class SpotReader:
         qpos, qvel = self._sim.data.qpos, self._sim.data.qvel
         base, moving = qpos[:, self._base_q], qvel[:, self._base_v]
         quaternion = base[:, 3:]
-        forces = self._contacts.data.force_history  # (n, links, physics steps, 3)
         return RobotState(
             base_position=base[:, :3] - self._origins,
             base_quaternion=quaternion,
@@ -62,12 +66,22 @@ class SpotReader:
             joint_positions=qpos[:, self._positions],
             joint_velocities=qvel[:, self._velocities],
             joint_torques=self._torques.clone(),
-            contact_forces=torch.linalg.vector_norm(forces, dim=-1).amax(dim=2)[:, self._links],
+            contact_forces=self._recent.amax(dim=1),
         )
 
     def note_step(self) -> None:
-        """Take up the torques of the last physics step; later mjlab computes those of a step that is not taken."""
+        """Take up torques and contacts of the last physics step; mjlab soon computes those of one that is not taken."""
+        self._note_contacts()
         self._torques.copy_(self._sim.data.actuator_force[:, self._controls])
+
+    def _note_contacts(self) -> None:
+        """Take up the contacts of a physics step, once."""
+        if self._noted:
+            return
+        forces = torch.linalg.vector_norm(self._contacts.data.force, dim=-1)[:, self._links]
+        self._recent[:, 1:] = self._recent[:, :-1].clone()
+        self._recent[:, 0] = forces
+        self._noted = True
 
     def place(self, start: RobotStart, env_ids: torch.Tensor) -> None:
         """Put chosen robots into a state, given as tensors in the table's order."""
@@ -78,54 +92,18 @@ class SpotReader:
         data.qvel[rows, self._base_v] = torch.cat((tensors.base_linear_velocity, tensors.base_angular_velocity), dim=-1)
         data.qpos[rows, self._positions] = tensors.joint_positions
         data.qvel[rows, self._velocities] = tensors.joint_velocities
-        self._contacts.reset(env_ids)
+        self._recent.index_fill_(0, env_ids, 0.0)
         self._torques.index_fill_(0, env_ids, 0.0)
 
     def command(self, targets: torch.Tensor) -> None:
         """Set position targets, in the table's order, and the knees' limits at their angles for the physics step."""
+        self._note_contacts()
+        self._noted = False
         self._robot.set_joint_position_target(targets, joint_ids=self._joints)
         limits = self._table.torque_limits(self._sim.data.qpos[:, self._positions])
         ranges = getattr(self._sim.model, _FORCE_RANGE)
         ranges[:, self._controls, 0] = -limits
         ranges[:, self._controls, 1] = limits
-
-
-class LateTargets:
-    """Position targets on their way to the robots, by whole physics steps, each robot's its own.
-
-    Until the first targets arrive, a robot holds the pose of its start.
-
-    Args:
-        held: Targets that the robots hold now, ``(n, joints)``.
-        decimation: Physics steps in one policy step.
-    """
-
-    def __init__(self, held: torch.Tensor, decimation: int) -> None:
-        self._decimation, self._step = decimation, 0
-        kept = 1 + -(-MAX_COMMAND_DELAY // decimation)
-        self._recent = held.repeat(kept, 1, 1)
-        """Targets of the last policy steps, the newest first."""
-        self._robots = torch.arange(len(held), device=held.device)
-        self.delays = torch.zeros(len(held), dtype=torch.long, device=held.device)
-        """Physics steps by which targets come late, ``(n,)``."""
-
-    def send(self, targets: torch.Tensor) -> None:
-        """Begin a policy step."""
-        self._recent[1:] = self._recent[:-1].clone()
-        self._recent[0] = targets
-        self._step = 0
-
-    def arriving(self) -> torch.Tensor:
-        """Return the targets of the next physics step."""
-        missing = (self.delays - self._step).clamp_(min=0)
-        age = torch.div(missing + self._decimation - 1, self._decimation, rounding_mode="floor")
-        self._step += 1
-        return self._recent[age, self._robots]
-
-    def begin(self, held: torch.Tensor, delays: torch.Tensor, rows: torch.Tensor) -> None:
-        """Drop what is under way to chosen robots, and give them delays."""
-        self._recent.index_copy_(1, rows, held.expand(len(self._recent), *held.shape))
-        self.delays.index_copy_(0, rows, delays)
 
 
 def _controls(actuator: Any) -> list[tuple[str, int]]:

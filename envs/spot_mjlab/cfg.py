@@ -77,7 +77,7 @@ def handstand_cfg(*, num_envs: int = 4096, seed: int | None = None, **settings: 
     rewards, _ = task.effective_weights(task.physics_step * task.decimation)
     contacts = ContactSensorCfg(
         name=terms.CONTACTS, primary=ContactMatch(mode="body", pattern=LINK_NAMES, entity=terms.ROBOT),
-        fields=("force",), reduce="netforce", history_length=3,
+        fields=("force",), reduce="netforce",
     )  # fmt: skip
     return ManagerBasedRlEnvCfg(
         decimation=task.decimation,

@@ -10,8 +10,9 @@ import torch
 from mjlab.managers.action_manager import ActionTerm, ActionTermCfg
 
 from adc_wrappers.backends.base import RobotStart, RobotState
+from adc_wrappers.backends.late_targets import LateTargets
 from adc_wrappers.backends.mjlab.backend import MjlabBackend
-from adc_wrappers.backends.mjlab.spot_state import LateTargets, SpotReader
+from adc_wrappers.backends.mjlab.spot_state import SpotReader
 from adc_wrappers.backends.spot_model import JOINT_NAMES
 from adc_wrappers.envs.spot.randomization import DELAY_STEPS
 from adc_wrappers.envs.spot.settings import SpotSettings
@@ -122,11 +123,8 @@ class SpotStandAction(ActionTerm):
         if "latency" in kinds:
             low, high = self._latency
             drawn = self.stand.logic.level * (low + (high + 1 - low) * numbers)
-        elif "delay" in kinds:
-            drawn, high = (DELAY_STEPS + 1) * numbers, DELAY_STEPS
-        else:
-            drawn, high = 0.0 * numbers, 0
-        return drawn.clamp(max=high).long()
+            return torch.clamp(drawn, max=high).to(torch.long)
+        return ((DELAY_STEPS + 1 if "delay" in kinds else 0) * numbers).to(torch.long)
 
     def state(self) -> RobotState:
         """Return the present state, in the table's order."""
@@ -141,18 +139,20 @@ def stand_of(env: Any) -> SpotStandAction:
 
 def terminated(env: Any) -> torch.Tensor:
     """Termination term, the first: judge the step and return who fell."""
-    return stand_of(env).judge()[0]
+    fell, _ = stand_of(env).judge()
+    return fell
 
 
 def truncated(env: Any) -> torch.Tensor:
     """Termination term after it: return whose time is up."""
-    _, out_of_time = stand_of(env).stand.ended
-    return out_of_time
+    ended: tuple[torch.Tensor, torch.Tensor] = stand_of(env).stand.ended
+    return ended[1]
 
 
 def reward_term(env: Any, name: str) -> torch.Tensor:
     """Reward term: return one of the shared logic's, weighted."""
-    return stand_of(env).stand.terms[name]
+    value: torch.Tensor = stand_of(env).stand.terms[name]
+    return value
 
 
 def observation(env: Any) -> torch.Tensor:
