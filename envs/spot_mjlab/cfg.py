@@ -8,7 +8,6 @@ import mujoco
 from mjlab.actuator import XmlActuatorCfg
 from mjlab.entity import EntityArticulationInfoCfg, EntityCfg
 from mjlab.envs import ManagerBasedRlEnvCfg
-from mjlab.envs.mdp.events import push_by_setting_velocity
 from mjlab.managers.event_manager import EventTermCfg
 from mjlab.managers.observation_manager import ObservationGroupCfg, ObservationTermCfg
 from mjlab.managers.reward_manager import RewardTermCfg
@@ -22,11 +21,11 @@ from mjlab.terrains import TerrainEntityCfg
 from adc_wrappers.backends.gain_factors import randomize_gain_factors
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE, spot_mjcf, standing_height
 from adc_wrappers.backends.spot_model.mechanics import identified_gains
-from adc_wrappers.envs.spot.randomization import GAIN_FACTOR, PUSH_INTERVAL, PUSH_VELOCITY
+from adc_wrappers.envs.spot.randomization import GAIN_FACTOR, PUSH_INTERVAL
 from adc_wrappers.envs.spot.settings import SpotSettings
 
 from . import terms
-from .randomization import base_mass, friction, joint_friction
+from .randomization import base_mass, friction, joint_friction, push
 
 __all__ = ["HANDSTAND_ID", "handstand_cfg", "spot_cfg", "spot_spec"]
 
@@ -111,7 +110,6 @@ def _events(task: SpotSettings) -> dict[str, EventTermCfg]:
     """Return the randomization, as far as it is not part of a reset."""
     kinds = task.randomized()
     robot = SceneEntityCfg(terms.ROBOT)
-    push = {"xyz"[axis]: (-PUSH_VELOCITY, PUSH_VELOCITY) for axis in task.preset_values().push_axes}
     factors = {"stiffness_range": GAIN_FACTOR, "damping_range": GAIN_FACTOR}
     known = {
         "friction": EventTermCfg(func=friction, mode="startup", params={"asset_cfg": robot}),
@@ -119,8 +117,8 @@ def _events(task: SpotSettings) -> dict[str, EventTermCfg]:
         "joint_friction": EventTermCfg(func=joint_friction, mode="startup", params={"asset_cfg": robot}),
         "gains": EventTermCfg(func=randomize_gain_factors, mode="reset", params=factors),
         "push": EventTermCfg(
-            func=push_by_setting_velocity, mode="interval", interval_range_s=PUSH_INTERVAL,
-            params={"velocity_range": push, "asset_cfg": robot},
+            func=push, mode="interval", interval_range_s=PUSH_INTERVAL,
+            params={"asset_cfg": robot, "axes": task.preset_values().push_axes},
         ),
     }  # fmt: skip
     return {name: term for name, term in known.items() if name in kinds}

@@ -1,4 +1,4 @@
-"""Randomization that lasts for an env's life, as event terms of mjlab; the ranges are the shared ones."""
+"""Randomization as event terms of mjlab: what lasts for an env's life, and pushes; the ranges are the shared ones."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import torch
 from mjlab.managers.event_manager import RecomputeLevel, requires_model_fields
 
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES
-from adc_wrappers.envs.spot.randomization import COULOMB, FRICTION, MASS, VISCOUS
+from adc_wrappers.envs.spot.randomization import COULOMB, FRICTION, MASS, PUSH_VELOCITY, VISCOUS
 
-__all__ = ["base_mass", "friction", "joint_friction"]
+__all__ = ["base_mass", "friction", "joint_friction", "push"]
 
 
 @requires_model_fields("geom_friction")  # type: ignore[untyped-decorator]
@@ -40,6 +40,13 @@ def joint_friction(env: Any, env_ids: torch.Tensor | None, asset_cfg: Any) -> No
     for name, limit in (("dof_frictionloss", COULOMB), ("dof_damping", VISCOUS)):
         drawn = _uniform((len(rows), len(JOINT_NAMES)), 0.0, limit, env.device)
         getattr(env.sim.model, name)[rows[:, None], columns] = drawn
+
+
+def push(env: Any, env_ids: torch.Tensor | None, asset_cfg: Any, axes: tuple[int, ...]) -> None:
+    """Add to the base's linear velocity along axes of the world, as it is now: mjlab's own adds to the last step's."""
+    rows, columns = _rows(env, env_ids), env.scene[asset_cfg.name].indexing.free_joint_v_adr[list(axes)]
+    change = _uniform((len(rows), len(axes)), -PUSH_VELOCITY, PUSH_VELOCITY, env.device)
+    env.sim.data.qvel[rows[:, None], columns] += change
 
 
 def _rows(env: Any, env_ids: torch.Tensor | None) -> torch.Tensor:
