@@ -69,6 +69,8 @@ class SpotStandAction(ActionTerm):
         seconds = self.settings.command_latency
         self._latency = [round(value / env.physics_dt) for value in seconds]
         self._raw = torch.zeros_like(self.stand.action)
+        if "gains" in self.stand.kinds:
+            self.actuator_backend.draw_factors()  # made now: factors are drawn at the first reset already
 
     @cached_property
     def actuator_backend(self) -> MjlabBackend:

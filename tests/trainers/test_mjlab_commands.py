@@ -86,12 +86,16 @@ def test_a_film_is_asked_of_another_simulator(run, capsys):
     assert "--backend mujoco" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("first", ["mjlab", "adc_wrappers.envs.spot_mjlab", "adc_wrappers.backends.mjlab"])
-def test_mjlab_finds_the_task_by_itself(first):
+def test_mjlab_finds_the_task_by_itself():
     """Whoever is imported first: the entry point is read while the other is half made."""
-    code = f"import {first}\nfrom mjlab.tasks.registry import list_tasks\nprint(list_tasks())"
-    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300)
-    assert HANDSTAND_ID in found.stdout and "Failed to load" not in found.stderr, found.stderr
+    code = "import {}\nfrom mjlab.tasks.registry import list_tasks\nprint(list_tasks())"
+    firsts = ("mjlab", "adc_wrappers.envs.spot_mjlab", "adc_wrappers.backends.mjlab")
+    commands = [[sys.executable, "-W", "ignore", "-c", code.format(first)] for first in firsts]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for command in commands]
+    for process in processes:
+        found, errors = process.communicate(timeout=300)
+        assert HANDSTAND_ID in found and "Failed to load" not in errors, errors
 
 
 def test_mjlabs_own_train_has_the_curriculum_and_its_play_the_target_gains(tmp_path, monkeypatch):
