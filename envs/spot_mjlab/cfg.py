@@ -23,6 +23,7 @@ from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_PO
 from adc_wrappers.backends.spot_model.mechanics import identified_gains
 from adc_wrappers.envs.spot.randomization import GAIN_FACTOR, PUSH_INTERVAL
 from adc_wrappers.envs.spot.settings import SpotSettings
+from adc_wrappers.envs.spot.tensors import check_model
 
 from . import terms
 from .randomization import base_mass, friction, joint_friction, push
@@ -73,6 +74,7 @@ def handstand_cfg(*, num_envs: int = 4096, seed: int | None = None, **settings: 
         **settings: The task's own, see :class:`adc_wrappers.envs.spot.SpotSettings`.
     """
     task = SpotSettings(**settings)
+    check_model(task, "mjlab")
     rewards, _ = task.effective_weights(task.physics_step * task.decimation)
     contacts = ContactSensorCfg(
         name=terms.CONTACTS, primary=ContactMatch(mode="body", pattern=LINK_NAMES, entity=terms.ROBOT),
