@@ -86,6 +86,13 @@ def test_a_study_trains_without_early_termination_too(tmp_path):
     assert summary["episodes"] == 2
 
 
+def test_k0_is_searched_for(tmp_path):
+    arguments = ["select-k0", "spot-handstand", "--backend", "mjlab", *SMALL, *steps(1), "--out", str(tmp_path / "k0")]
+    main([*arguments, "--max", "40", "--episodes", "2", "--eval-envs", "2"])
+    (trial,) = json.loads((tmp_path / "k0" / "select_k0.json").read_text())["trials"]
+    assert trial["stiffness"] == 40.0 and trial["target"]["episodes"] == 2
+
+
 def test_a_film_is_asked_of_another_simulator(run, capsys):
     assert main(["play", str(run), "--out", str(run / "film.gif")]) != 0
     assert "--backend mujoco" in capsys.readouterr().err
