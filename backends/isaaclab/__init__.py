@@ -11,7 +11,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", "isaaclab", "adc_wrappers.backends.isaaclab") from error
 
-from adc_wrappers.backends.gain_factors import randomize_gain_factors
+from adc_wrappers.backends.tensor_gains import randomize_gain_factors
 
 from .backend import IsaacLabBackend
 from .events import check_gain_events, find_gain_events

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from adc_wrappers.backends.gain_factors import COMBINE
+from adc_wrappers.backends.tensor_gains import COMBINE
 from adc_wrappers.core.errors import BackendError
 
 __all__ = ["check_gain_events", "find_gain_events"]

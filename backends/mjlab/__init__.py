@@ -7,7 +7,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("mjlab", "mjlab", "adc_wrappers.backends.mjlab") from error
 
-from adc_wrappers.backends.gain_factors import randomize_gain_factors
+from adc_wrappers.backends.tensor_gains import randomize_gain_factors
 
 from .backend import MjlabBackend
 from .env import GymMjlabEnv

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from adc_wrappers.backends.gain_factors import COMBINE, GainFactors, give_backend
-from adc_wrappers.core.actuators import Gains
+from adc_wrappers.backends.tensor_gains import COMBINE, GainFactors, TensorGains
 from adc_wrappers.core.errors import BackendError, did_you_mean
 
 from .groups import MODEL_FIELDS, MjlabGroup, find_groups
@@ -48,7 +47,7 @@ def check_gain_events(env: Any, entity: str) -> None:
             )
 
 
-class MjlabBackend:
+class MjlabBackend(TensorGains):
     """Gains of an entity in an mjlab env.
 
     Built-in position, built-in PD, XML position and ideal PD actuators are written where each takes its gains from, see
@@ -81,7 +80,7 @@ class MjlabBackend:
         check_gain_events(inner, entity)
         robot = known[entity]
         self.num_envs, self.device = int(inner.num_envs), inner.device
-        self.groups: list[MjlabGroup] = find_groups(inner.sim, _chosen(robot.actuators, joints))
+        self.groups: Sequence[MjlabGroup] = find_groups(inner.sim, _chosen(robot.actuators, joints))
         names = [name for group in self.groups for name in group.joint_names]
         self.joint_names = tuple(joints or (name for name in robot.joint_names if name in names))
         self.explicit_time_step = float(inner.physics_dt) if any(group.explicit for group in self.groups) else None
@@ -96,9 +95,7 @@ class MjlabBackend:
         self._check_position_control()
         given = None if inertia is None else np.asarray(inertia, dtype=np.float64)
         self._inertia = _joint_inertia(inner, robot, self.joint_names) if given is None else given
-        with torch.inference_mode():
-            self._factors.ask(*self.gains(), None)  # factors that are drawn before the first set_gains() multiply these
-        give_backend(inner, self)
+        self._take_up(inner)
 
     def _check_position_control(self) -> None:
         for group in self.groups:
@@ -111,50 +108,6 @@ class MjlabBackend:
     def effective_inertia(self) -> NDArray[np.float64]:
         """Return M per joint at the robot's default joint positions, armature included."""
         return self._inertia.copy()
-
-    def gains(self) -> Gains:
-        """Return the live gains, without the envs' own factors, on the device, from where the physics takes them."""
-        live = [torch.empty(self.num_envs, len(self.joint_names), device=self.device) for _ in range(2)]
-        for group, slots in zip(self.groups, self._slots, strict=True):
-            for target, values in zip(live, group.read(), strict=True):
-                target[:, slots] = values
-        return Gains(*self._factors.without(*live))
-
-    def set_gains(self, stiffness: Any, damping: Any, env_ids: Any = None) -> None:
-        """Write gains of shape ``(len(env_ids), joints)``, numpy or torch; they act from the next physics step on."""
-        rows = self._rows(env_ids)
-        shape = (self.num_envs if rows is None else len(rows), len(self.joint_names))
-        new = []
-        for name, values in (("stiffness", stiffness), ("damping", damping)):
-            if tuple(values.shape) != shape:
-                raise BackendError(f"{name}: expected shape {shape}, got {tuple(values.shape)}.")
-            new.append(torch.as_tensor(values, dtype=torch.float32).to(self.device, non_blocking=True))
-        with torch.inference_mode():
-            self._factors.ask(new[0], new[1], rows)
-            self._apply(rows)
-
-    def draw_factors(
-        self,
-        env_ids: Any = None,
-        stiffness_range: tuple[float, float] | None = None,
-        damping_range: tuple[float, float] | None = None,
-    ) -> None:
-        """Give chosen envs (default: all) new random factors on the gains and apply them; nothing is read back."""
-        rows = self._rows(env_ids)
-        with torch.inference_mode():
-            self._factors.draw(rows, stiffness_range, damping_range)
-            self._apply(rows)
-
-    def _rows(self, env_ids: Any) -> torch.Tensor | None:
-        everybody = env_ids is None or isinstance(env_ids, slice)
-        return None if everybody else torch.as_tensor(env_ids, dtype=torch.long, device=self.device)
-
-    def _apply(self, rows: torch.Tensor | None) -> None:
-        """Write what was asked for, times the factors, to every group."""
-        stiffness, damping = self._factors.wanted(rows)
-        chosen = slice(None) if rows is None else rows
-        for group, slots in zip(self.groups, self._slots, strict=True):
-            group.write(stiffness[:, slots], damping[:, slots], chosen)
 
 
 def _chosen(actuators: Sequence[Any], joints: Sequence[str] | None) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ import torch
 from adc_wrappers.backends.base import RobotStart, RobotState
 from adc_wrappers.backends.limiter import JointTable
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, SPOT
-from adc_wrappers.core.errors import BackendError
+from adc_wrappers.backends.spot_tensors import places, turn
 
 __all__ = ["SpotReader"]
 
@@ -35,15 +34,16 @@ class SpotReader:
         self._sim, self._robot, self._contacts = env.sim, robot, contacts
         self._origins = env.scene.env_origins
         device, index = env.device, robot.indexing
-        joints = _places(JOINT_NAMES, robot.joint_names, "joint").to(device)
+        joints = places(JOINT_NAMES, robot.joint_names, "joint").to(device)
         self._joints = joints
         self._positions, self._velocities = index.joint_q_adr[joints], index.joint_v_adr[joints]
         self._base_q, self._base_v = index.free_joint_q_adr, index.free_joint_v_adr
         driven = {name: control for a in robot.actuators for name, control in _controls(a)}
         self._controls = torch.tensor([driven[name] for name in JOINT_NAMES], device=device)
         seen = [name.split("/")[-1] for name in contacts.primary_names]
-        self._links = _places(LINK_NAMES, seen, "link").to(device)
+        self._links = places(LINK_NAMES, seen, "link").to(device)
         self._table = JointTable(SPOT)
+        self._back = torch.tensor([1.0, -1.0, -1.0, -1.0], device=device)
         self._down = torch.tensor([[0.0, 0.0, -1.0]], device=device)
         self._torques = torch.zeros(env.num_envs, len(JOINT_NAMES), device=device)
         self._recent = torch.zeros(env.num_envs, _KEPT_STEPS, len(LINK_NAMES), device=device)
@@ -57,12 +57,13 @@ class SpotReader:
         qpos, qvel = self._sim.data.qpos, self._sim.data.qvel
         base, moving = qpos[:, self._base_q], qvel[:, self._base_v]
         quaternion = base[:, 3:]
+        back = quaternion * self._back
         return RobotState(
             base_position=base[:, :3] - self._origins,
             base_quaternion=quaternion,
-            base_linear_velocity=_turn_back(quaternion, moving[:, :3]),
+            base_linear_velocity=turn(back, moving[:, :3]),
             base_angular_velocity=moving[:, 3:],
-            projected_gravity=_turn_back(quaternion, self._down.expand(len(base), 3)),
+            projected_gravity=turn(back, self._down.expand(len(base), 3)),
             joint_positions=qpos[:, self._positions],
             joint_velocities=qvel[:, self._velocities],
             joint_torques=self._torques.clone(),
@@ -108,17 +109,3 @@ class SpotReader:
 
 def _controls(actuator: Any) -> list[tuple[str, int]]:
     return list(zip(actuator.target_names, actuator.global_ctrl_ids.tolist(), strict=True))
-
-
-def _turn_back(quaternion: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Return ``(n, 3)`` vectors of the world in frames turned by unit quaternions w x y z."""
-    axis = -quaternion[:, 1:]
-    cross = torch.cross(axis, vectors, dim=-1)
-    return vectors + 2.0 * (quaternion[:, :1] * cross + torch.cross(axis, cross, dim=-1))
-
-
-def _places(names: Sequence[str], among: Sequence[str], what: str) -> torch.Tensor:
-    missing = [name for name in names if name not in among]
-    if missing:
-        raise BackendError(f"the robot lacks the {what}s {missing}; it has {list(among)}.")
-    return torch.tensor([list(among).index(name) for name in names])

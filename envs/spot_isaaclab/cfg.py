@@ -13,7 +13,7 @@ from isaaclab.scene import InteractiveSceneCfg
 from isaaclab.sensors import ContactSensorCfg
 from isaaclab.utils import configclass
 
-from adc_wrappers.backends.gain_factors import randomize_gain_factors
+from adc_wrappers.backends.tensor_gains import randomize_gain_factors
 from adc_wrappers.envs.spot.randomization import (
     DELAY_STEPS,
     FRICTION,

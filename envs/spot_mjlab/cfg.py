@@ -18,9 +18,9 @@ from mjlab.sensor import ContactMatch, ContactSensorCfg
 from mjlab.sim import MujocoCfg, SimulationCfg
 from mjlab.terrains import TerrainEntityCfg
 
-from adc_wrappers.backends.gain_factors import randomize_gain_factors
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE, spot_mjcf, standing_height
 from adc_wrappers.backends.spot_model.mechanics import identified_gains
+from adc_wrappers.backends.tensor_gains import randomize_gain_factors
 from adc_wrappers.envs.spot.randomization import GAIN_FACTOR, PUSH_INTERVAL
 from adc_wrappers.envs.spot.settings import SpotSettings
 from adc_wrappers.envs.spot.tensors import check_model

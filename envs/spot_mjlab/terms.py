@@ -10,10 +10,10 @@ import torch
 from mjlab.managers.action_manager import ActionTerm, ActionTermCfg
 
 from adc_wrappers.backends.base import RobotStart, RobotState
-from adc_wrappers.backends.late_targets import LateTargets
 from adc_wrappers.backends.mjlab.backend import MjlabBackend
 from adc_wrappers.backends.mjlab.spot_state import SpotReader
 from adc_wrappers.backends.spot_model import JOINT_NAMES
+from adc_wrappers.backends.spot_tensors import LateTargets
 from adc_wrappers.envs.spot.randomization import DELAY_STEPS
 from adc_wrappers.envs.spot.settings import SpotSettings
 from adc_wrappers.envs.spot.tensor_stand import TensorStand

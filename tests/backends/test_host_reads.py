@@ -14,9 +14,9 @@ from spot_helpers import make_state
 from adc_wrappers import ActuatorCurriculumWrapper, CurriculumConfig
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.isaaclab import IsaacLabBackend
-from adc_wrappers.backends.late_targets import LateTargets
 from adc_wrappers.backends.limiter import JointTable
 from adc_wrappers.backends.spot_model import SPOT
+from adc_wrappers.backends.spot_tensors import LateTargets
 from adc_wrappers.core.errors import BackendError
 
 STEPS = 24

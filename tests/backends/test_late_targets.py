@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from adc_wrappers.backends.base import MAX_COMMAND_DELAY
-from adc_wrappers.backends.late_targets import LateTargets
 from adc_wrappers.backends.mujoco.stepping import CommandDelay
+from adc_wrappers.backends.spot_tensors import LateTargets
 
 
 @pytest.mark.parametrize("decimation", [1, 4, 10, 25])

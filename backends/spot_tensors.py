@@ -1,12 +1,16 @@
-"""Joint targets that reach a batch of tensors late, by whole physics steps, as the numpy backends delay them."""
+"""Spots as tensors, what simulators that keep them so have in common: late targets, turned vectors, places by name."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+
+from adc_wrappers.core.errors import BackendError
 
 from .base import MAX_COMMAND_DELAY
 
-__all__ = ["LateTargets"]
+__all__ = ["LateTargets", "places", "turn"]
 
 
 class LateTargets:
@@ -45,3 +49,22 @@ class LateTargets:
         """Drop what is under way to chosen robots, and give them delays."""
         self._recent.index_copy_(1, rows, held.expand(len(self._recent), *held.shape))
         self.delays.index_copy_(0, rows, delays)
+
+
+def turn(quaternion: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """Turn ``(n, 3)`` vectors by unit quaternions w x y z."""
+    axis = quaternion[:, 1:]
+    cross = torch.cross(axis, vectors, dim=-1)
+    return vectors + 2.0 * (quaternion[:, :1] * cross + torch.cross(axis, cross, dim=-1))
+
+
+def places(names: Sequence[str], among: Sequence[str], what: str) -> torch.Tensor:
+    """Return where names are among others.
+
+    Raises:
+        BackendError: One is not there.
+    """
+    missing = [name for name in names if name not in among]
+    if missing:
+        raise BackendError(f"the robot lacks the {what}s {missing}; it has {list(among)}.")
+    return torch.tensor([list(among).index(name) for name in names])

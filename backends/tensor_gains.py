@@ -1,14 +1,24 @@
-"""Factors on the gains of every env of a simulator of tensors, which multiply what a curriculum writes."""
+"""Gains of simulators of tensors, written group by group, and factors of every env that multiply them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 
+from adc_wrappers.core.actuators import Gains
 from adc_wrappers.core.errors import BackendError
 
-__all__ = ["GainFactors", "gain_backend", "give_backend", "randomize_gain_factors"]
+__all__ = [
+    "COMBINE",
+    "GainFactors",
+    "TensorGains",
+    "gain_backend",
+    "give_backend",
+    "randomize_gain_factors",
+    "to_device",
+]
 
 _ATTRIBUTE = "adc_gain_backend"
 """Where an env keeps its backend, for events."""
@@ -74,6 +84,85 @@ def _put(whole: torch.Tensor, rows: torch.Tensor | None, values: torch.Tensor) -
         whole.copy_(values)
     else:
         whole.index_copy_(0, rows, values)
+
+
+def to_device(values: Any, device: Any, dtype: torch.dtype) -> torch.Tensor:
+    """Return numbers as a tensor on a device, without waiting for the device."""
+    return torch.as_tensor(values, dtype=dtype).to(device, non_blocking=True)
+
+
+class _Group(Protocol):
+    """Joints whose gains are kept in one place."""
+
+    def read(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return live stiffness and damping, ``(num_envs, joints)`` each."""
+
+    def write(self, stiffness: torch.Tensor, damping: torch.Tensor, rows: torch.Tensor | None) -> None:
+        """Write gains of chosen envs; None for all."""
+
+
+class TensorGains:
+    """Reads and writes the gains of all envs; what Isaac Lab's and mjlab's backends have in common.
+
+    Gains stay on the env's device and are changed in place, also under ``torch.inference_mode()``.
+    """
+
+    num_envs: int
+    joint_names: tuple[str, ...]
+    device: Any
+    groups: Sequence[_Group]
+    _slots: Sequence[torch.Tensor]
+    """Where each group's joints are among ours."""
+    _factors: GainFactors
+
+    def gains(self) -> Gains:
+        """Return the live gains, without the envs' own factors, as tensors on the device."""
+        live = [torch.empty(self.num_envs, len(self.joint_names), device=self.device) for _ in range(2)]
+        for group, slots in zip(self.groups, self._slots, strict=True):
+            for target, values in zip(live, group.read(), strict=True):
+                target[:, slots] = values.to(target.dtype)
+        return Gains(*self._factors.without(*live))
+
+    def set_gains(self, stiffness: Any, damping: Any, env_ids: Any = None) -> None:
+        """Write gains of shape ``(len(env_ids), joints)``, numpy or torch; they act from the next physics step on."""
+        rows = self._rows(env_ids)
+        shape = (self.num_envs if rows is None else len(rows), len(self.joint_names))
+        for name, values in (("stiffness", stiffness), ("damping", damping)):
+            if tuple(values.shape) != shape:
+                raise BackendError(f"{name}: expected shape {shape}, got {tuple(values.shape)}.")
+        with torch.inference_mode():
+            new = [to_device(values, self.device, torch.float32) for values in (stiffness, damping)]
+            self._factors.ask(new[0], new[1], rows)
+            self._apply(rows)
+
+    def draw_factors(
+        self,
+        env_ids: Any = None,
+        stiffness_range: tuple[float, float] | None = None,
+        damping_range: tuple[float, float] | None = None,
+    ) -> None:
+        """Give chosen envs (default: all) new random factors on the gains and apply them; nothing is read back."""
+        rows = self._rows(env_ids)
+        with torch.inference_mode():
+            self._factors.draw(rows, stiffness_range, damping_range)
+            self._apply(rows)
+
+    def _rows(self, env_ids: Any) -> torch.Tensor | None:
+        everybody = env_ids is None or isinstance(env_ids, slice)
+        return None if everybody else to_device(env_ids, self.device, torch.long)
+
+    def _apply(self, rows: torch.Tensor | None) -> None:
+        """Write what was asked for, times the factors, to every group."""
+        chosen = self._factors.wanted(rows)
+        for group, slots in zip(self.groups, self._slots, strict=True):
+            stiffness, damping = (values.index_select(1, slots) for values in chosen)
+            group.write(stiffness, damping, rows)
+
+    def _take_up(self, env: Any) -> None:
+        """Begin with what is live, which factors that are drawn before the first gains multiply; tell the env."""
+        with torch.inference_mode():
+            self._factors.ask(*self.gains(), None)
+        give_backend(env, self)
 
 
 def gain_backend(env: Any) -> Any:
