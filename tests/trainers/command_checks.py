@@ -73,6 +73,14 @@ def check_study(words: list[str], out: Path, episodes: int) -> None:
     assert summary["episodes"] == episodes
 
 
+def check_search(words: list[str], out: Path, episodes: int) -> None:
+    """A search for K0 of one stiffness, which finds none."""
+    small = {"--max": 40, "--episodes": episodes, "--eval-envs": episodes, "--out": out}
+    main(["select-k0", *words, *(str(word) for option in small.items() for word in option)])
+    (trial,) = json.loads((out / "select_k0.json").read_text())["trials"]
+    assert trial["stiffness"] == 40.0 and trial["target"]["episodes"] == episodes
+
+
 def check_no_film(run: Path, capsys: Any) -> None:
     """It is asked of another simulator."""
     assert main(["play", str(run), "--out", str(run / "film.gif")]) != 0

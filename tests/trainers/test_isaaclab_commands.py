@@ -1,4 +1,4 @@
-"""The paper's pipeline by the same commands in Isaac Lab itself, on a CPU: train, resume, eval, export, study."""
+"""The paper's pipeline by the same commands in Isaac Lab itself, on a CPU: train, eval, export, select-k0, study."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from command_checks import (  # noqa: E402
     check_no_film,
     check_policy_file,
     check_run,
+    check_search,
     check_study,
     train_and_resume,
 )
@@ -44,6 +45,10 @@ def test_a_policy_file_has_our_joints_and_the_live_gains(run):
 
 def test_a_study_trains_without_early_termination_too(tmp_path):
     check_study([*WORDS, "--steps", str(ITERATION)], tmp_path / "study", episodes=4)
+
+
+def test_k0_is_searched_for(tmp_path):
+    check_search([*WORDS, "--steps", str(ITERATION)], tmp_path / "k0", episodes=4)
 
 
 def test_a_film_is_asked_of_another_simulator(run, capsys):

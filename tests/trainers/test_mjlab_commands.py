@@ -18,6 +18,7 @@ from command_checks import (  # noqa: E402
     check_no_film,
     check_policy_file,
     check_run,
+    check_search,
     check_study,
     train_and_resume,
 )
@@ -59,10 +60,7 @@ def test_a_study_trains_without_early_termination_too(tmp_path):
 
 
 def test_k0_is_searched_for(tmp_path):
-    arguments = ["select-k0", *WORDS, "--steps", str(ITERATION), "--out", str(tmp_path / "k0")]
-    main([*arguments, "--max", "40", "--episodes", "2", "--eval-envs", "2"])
-    (trial,) = json.loads((tmp_path / "k0" / "select_k0.json").read_text())["trials"]
-    assert trial["stiffness"] == 40.0 and trial["target"]["episodes"] == 2
+    check_search([*WORDS, "--steps", str(ITERATION)], tmp_path / "k0", episodes=2)
 
 
 def test_a_film_is_asked_of_another_simulator(run, capsys):
