@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import subprocess
 import sys
 
@@ -27,7 +26,6 @@ from mjlab.rl import RslRlVecEnvWrapper  # noqa: E402
 from mjlab.scripts.train import TrainConfig, run_train  # noqa: E402
 from mjlab.tasks.registry import load_env_cfg, load_rl_cfg, load_runner_cls  # noqa: E402
 
-from adc_wrappers.cli import main  # noqa: E402
 from adc_wrappers.core.actuators import to_numpy  # noqa: E402
 from adc_wrappers.core.errors import CurriculumError  # noqa: E402
 from adc_wrappers.envs.spot_mjlab.cfg import HANDSTAND_ID  # noqa: E402
