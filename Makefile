@@ -7,7 +7,7 @@ TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
 INSTALL_TORCH = -m pip install -qq $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) "$(TORCH)"
 BIN := $(VENV)/bin
-EXTRAS := dev,docs,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,spot-sim,sysid,study,ray,slurm,hub,wandb
+EXTRAS := dev,docs,pybullet,mujoco,sb3,rsl-rl,export,skrl,viability,view,video,spot-sim,sysid,study,ray,slurm,hub,wandb
 RSL_RL_VERSIONS ?= 5.2.0 5.3.0 5.4.2 5.5.1
 STAMP := $(VENV)/.installed
 # RLlib pins an older Gymnasium, so it has an environment of its own.
@@ -128,7 +128,7 @@ bench: $(STAMP)  ## wrapped against bare, in one run
 
 docs: $(STAMP)  ## the site, in build/site; a broken link or an undocumented page stops it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # with --quiet it would not be strict
-	@echo "build/site/index.html"
+	@echo "build/site/index.html; with its search: python3 -m http.server --directory build/site"
 
 dist: $(STAMP)  ## wheel and sdist, in dist
 	$(BIN)/python -m build --outdir dist

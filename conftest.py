@@ -1,4 +1,4 @@
-"""What is not collected where an optional package is missing; its tests say themselves why they are skipped."""
+"""Modules that are not collected where an optional package is missing; tests say themselves why they are skipped."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class ConformanceError(AssertionError):
 
 
 class JointProbe(Protocol):
-    """Moves the joints of a backend under test; nothing but the PD law may act on them.
+    """A probe that moves the joints of a backend under test; nothing but the PD law may act on them.
 
     No gravity, no contact, no joint limit or clamp in the way, and what is not moved stands still: base and neighbours.
     ``adc_wrappers.backends.mujoco.MujocoProbe`` and ``adc_wrappers.backends.pybullet.BulletProbe`` see to that.

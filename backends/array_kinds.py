@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import array_api_compat
-import array_api_compat.numpy as numpy_namespace
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -22,7 +22,15 @@ def array_namespace(*arrays: Any) -> Any:
     for array in arrays:
         if type(array) is not np.ndarray:
             return array_api_compat.array_namespace(*arrays)
-    return numpy_namespace
+    return _numpy_namespace()
+
+
+@functools.cache
+def _numpy_namespace() -> Any:
+    # imported at first use: it imports all of numpy, f2py included, which takes longer than Gymnasium's own import
+    import array_api_compat.numpy
+
+    return array_api_compat.numpy
 
 
 def constant(values: ArrayLike, like: Any) -> Any:

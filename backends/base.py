@@ -30,7 +30,7 @@ MAX_COMMAND_DELAY: Final = 20
 
 
 class RobotState(NamedTuple):
-    """What is known of a batch of ``n`` robots after a policy step; numpy arrays, or torch tensors on a device.
+    """The state of a batch of ``n`` robots after a policy step; numpy arrays, or torch tensors on a device.
 
     The arrays belong to the backend and are valid until its next ``advance`` or ``reset``: copy what must last.
     """

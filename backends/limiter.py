@@ -115,7 +115,7 @@ but where limits contradict each other."""
 
 
 class JointTable:
-    """What a robot's joints can do, as arrays of the kind that is asked with.
+    """The abilities of a robot's joints, as arrays of the kind that is asked with.
 
     Args:
         robot: The table that they come from.
@@ -168,7 +168,7 @@ _PER_RADIAN: Final = _LAST / float(KNEE_ANGLES[-1] - KNEE_ANGLES[0])
 
 
 class CommandLimiter:
-    """Limits the joint targets of a batch of robots; remembers the last ones and how they had changed.
+    """A limiter of the joint targets of a batch of robots, which remembers the last ones and how they had changed.
 
     Args:
         limits: The numbers.

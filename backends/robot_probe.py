@@ -1,4 +1,4 @@
-"""Moves one joint of a robot of this library, in MuJoCo or PyBullet, while everything else is locked."""
+"""A probe that moves one joint of a robot of this library, in MuJoCo or PyBullet, and locks all else."""
 
 from __future__ import annotations
 

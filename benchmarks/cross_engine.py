@@ -1,4 +1,4 @@
-"""How far apart MuJoCo and PyBullet are after half a second from one start under the same commands.
+"""Distance of MuJoCo from PyBullet after half a second from one start under the same commands.
 
 Both engines get the same robot, gains, start and joint targets, in the air (the torque law and the integrators alone)
 and on the ground (contacts too). A robot's difference is the largest over its twelve joints and 25 policy steps. The

@@ -57,7 +57,7 @@ class CartDynamics(hj.ControlAndDisturbanceAffineDynamics):  # type: ignore[misc
 
 
 class HjKernel:
-    """Solves for the kernel; the first call compiles.
+    """The kernel by hj_reachability; the first call compiles.
 
     Args:
         plant: The plant, without a force limit.

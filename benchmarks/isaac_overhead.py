@@ -1,4 +1,4 @@
-"""What the curriculum's wrapper costs on a batch of torch envs, and as a share of an Isaac Lab env's own step.
+"""Cost of the curriculum's wrapper on a batch of torch envs, also as a share of an Isaac Lab env's own step.
 
 python benchmarks/isaac_overhead.py  # the wrapper alone, on a batch that does nothing; needs torch only
 python benchmarks/isaac_overhead.py --isaac physx --write  # and Isaac Lab's step with as many Spots; needs Isaac Lab 3

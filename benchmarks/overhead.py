@@ -1,4 +1,4 @@
-"""What the curriculum wrapper costs: wrapped against bare, beside Gymnasium's and SB3's episode recorders.
+"""Cost of the curriculum wrapper: wrapped against bare, beside Gymnasium's and SB3's episode recorders.
 
 All variants of a size take turns in one process, so that whatever else the machine does meets all of them; of many
 short rounds the fastest counts. The cost of a wrapper is measured around an env that does nothing, where it can be

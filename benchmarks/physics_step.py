@@ -1,4 +1,4 @@
-"""What a physics step of 4 ms changes for the planar handstand, against 2 ms.
+"""Physics steps of 4 ms against 2 ms: what changes for the planar handstand.
 
 Motions: the same robots begin in the same randomized states of the task and follow the same random joint targets, once
 with each physics step. The table has the difference of joint angles (the largest of four) and of the base's place after

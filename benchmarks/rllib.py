@@ -1,4 +1,4 @@
-"""What the curriculum adds to an iteration of RLlib's PPO, as a ratio in one run.
+"""Time that the curriculum adds to an iteration of RLlib's PPO, as a ratio in one run.
 
 Two algorithms with the same settings and the same envs, one plain and one with the curriculum, take turns, an iteration
 each; each has two env-runner processes of its own with eight cart-poles each. The share is the median over pairs of
@@ -53,7 +53,7 @@ def settings(mode: str, batch: int) -> Any:
 
 
 class Clock:
-    """Adds up the seconds spent in one method of the callback's driver part."""
+    """The seconds spent in one method of the callback's driver part."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

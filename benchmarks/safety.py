@@ -1,4 +1,4 @@
-"""How a robot ends: every fault and signal in every phase, timed on the practice robot.
+"""Endings of a robot: every fault and signal in every phase, timed on the practice robot.
 
     python benchmarks/safety.py                             # 5 repetitions, print
     python benchmarks/safety.py --write                     # and write benchmarks/safety.md and docs/hardware.md

@@ -55,7 +55,7 @@ WAIT = 60.0
 
 
 class _Ears:
-    """Says when the take-over has begun."""
+    """A listener that says when the take-over has begun."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self._notify = notify
@@ -143,7 +143,7 @@ def stance() -> RobotStart:
 
 
 class _Spares:
-    """Makes the next one while the present one is used: a practice robot in lockstep, or a driver that waits.
+    """A stock of one: a practice robot in lockstep, or a driver that waits, made while the one before is used.
 
     Args:
         make: Makes one.
@@ -180,7 +180,7 @@ DRIVERS = _Spares(_start_driver)
 
 
 class _Scene:
-    """Does what is to go wrong when the wanted phase has come, and remembers when things happened."""
+    """The scene of what is to go wrong: it acts when the wanted phase has come, and remembers when things happened."""
 
     def __init__(
         self, robot: PracticeRobot, case: dict[str, Any], start: RobotStart, strike: Callable[[], None]

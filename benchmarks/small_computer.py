@@ -1,4 +1,4 @@
-"""What a deployment needs of a computer: time of a policy's answer on one core, and memory of the process.
+"""Needs of a deployment: time of a policy's answer on one core, and memory of the process.
 
     python benchmarks/small_computer.py            # print
     python benchmarks/small_computer.py --write    # and write benchmarks/small_computer.md

@@ -1,4 +1,4 @@
-"""For how long Spot stands under a constant command, as a function of the joints' stiffness, in both engines.
+"""Time for which Spot stands under a constant command, over the joints' stiffness, in both engines.
 
 A zero action (joint targets at q0) sags by the torque over K. A compensating command adds that torque over K to the
 stance's joint angles. Whether the robot then stays there is a question of stability: with its feet on the ground it is

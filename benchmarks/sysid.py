@@ -53,7 +53,7 @@ Array = NDArray[np.float64]
 
 @dataclass
 class Outcome:
-    """What one way of identifying took."""
+    """The cost of one way of identifying."""
 
     name: str
     evaluations: int
@@ -65,7 +65,7 @@ class Outcome:
 
 
 class Watch:
-    """Notes K against wall and CPU time."""
+    """Notes of K against wall and CPU time."""
 
     def __init__(self) -> None:
         self.start = time.perf_counter(), time.process_time()

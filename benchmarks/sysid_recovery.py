@@ -1,4 +1,4 @@
-"""Are hidden parameters found, and are they inside their intervals? Random robots, by seed.
+"""Recovery of hidden parameters: random robots, by seed, and whether intervals hold what was hidden.
 
 Every case draws a robot with hidden gains, friction, delay and noise, records it, and identifies it from the log
 alone. Cases are kept in ``benchmarks/sysid_recovery.json`` as they finish; those that are there are not repeated.

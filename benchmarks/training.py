@@ -1,4 +1,4 @@
-"""Where the time of a handstand training goes: simulation, inference, update; beside the bare engine and other PPOs.
+"""Time of a handstand training: simulation, inference, update; beside the bare engine and other PPOs.
 
 All trainers step the same batched env with the recipe's number of envs, steps per iteration, epochs, minibatches and
 network sizes. `averaged`: mirrored networks that pass every sample and its mirror image; `symmetric layers`: one pass;
@@ -47,7 +47,7 @@ PARTS = ("simulation", "inference", "update")
 
 
 class Clock:
-    """Adds up the seconds spent in some functions."""
+    """The seconds spent in some functions."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PARTS, 0.0)

@@ -1,4 +1,4 @@
-"""Whether a change leaves numbers as they were: short commands at two commits, compared to the last digit.
+"""Numbers before and after a change: short commands at two commits, compared to the last digit.
 
     python benchmarks/unchanged.py cdfb242 --only cartpole            # that commit and this checkout
     python benchmarks/unchanged.py cdfb242 --new 5160011 --only spot  # two commits

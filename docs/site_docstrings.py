@@ -16,7 +16,7 @@ BARE = re.compile(r"^>>>.*(?:\n.+)*", re.MULTILINE)
 
 
 class Roles(griffe.Extension):
-    """Rewrites ``:class:`Name``` and ``Example:`` in every docstring."""
+    """An extension that rewrites ``:class:`Name``` and ``Example:`` in every docstring."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring of a module, class, function or attribute."""

@@ -18,24 +18,32 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-CODE = r"^```.*?^```|`[^`\n]+`"
+CODE = r"^```.*?^```|`(?:[^`\n]|\n(?!\n))+`"
 LINK = re.compile(rf"{CODE}|(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))", re.MULTILINE | re.DOTALL)
 """A link whose text may be code, or code, in which nothing is a link: whichever begins first."""
 LISTED = {".py": "python", ".toml": "toml", ".json": "json", ".cff": "yaml"}
 EXTRA_PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "examples/tour.ipynb", "benchmarks")
 SHOWN_LINES = 400
-INDEXED = re.compile(rf"{CODE}|\b([KLM])_(\\?\*|0)", re.MULTILINE | re.DOTALL)
-"""K_* and K_0 in a text; two stars in one paragraph would be an emphasis for the site's Markdown."""
+INDEXED = re.compile(
+    rf"{CODE}|(?<![\w/.#])([^\W\d_]\u0304?)_(\\?\*|[A-Za-z]+|\d)(?![A-Za-z_])", re.MULTILINE | re.DOTALL
+)
+"""K_*, K_0, ω_n, L_max in a text; two stars in one paragraph would be an emphasis for the site's Markdown."""
 
 
 def site_path(path: str) -> str:
-    """Where a path of the repository is in the site's sources."""
+    """Where a path of the repository is in the site's sources.
+
+    A README or index from elsewhere gets another name: the theme would take it for the front page of its section of
+    the menu, and leave it out of the list.
+    """
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     if path == "README.md":
         return path
     if (ROOT / path).is_dir():
-        return f"source/{path}/index.md"
+        return f"source/{path}/files.md"
+    if path.endswith("/README.md"):
+        return path.removesuffix("README.md") + "overview.md"
     suffix = PurePosixPath(path).suffix
     if suffix == ".ipynb":
         return str(PurePosixPath(path).with_suffix(".md"))
@@ -71,7 +79,7 @@ def relink(text: str, page: str) -> str:
 
 def _index(match: re.Match[str]) -> str:
     letter, index = match.groups()
-    return f"{letter}<sub>{index[-1].replace('*', '∗')}</sub>" if letter else match.group(0)
+    return f"{letter}<sub>{index.lstrip(chr(92)).replace('*', '∗')}</sub>" if letter else match.group(0)
 
 
 def listing(path: str) -> str:
@@ -91,8 +99,20 @@ def folder_page(path: str) -> str:
         if (ROOT / path / name).is_file() and PurePosixPath(name).suffix in {".md", *LISTED, ".ipynb"}
     ]
     here = PurePosixPath(site_path(path)).parent
-    rows = [f"- [{name}]({relpath(site_path(f'{path}/{name}'), str(here))})" for name in shown]
-    return f"# {path}\n\n" + "\n".join(rows) + "\n"
+    rows = [
+        f"- [{name}]({relpath(site_path(f'{path}/{name}'), str(here))}){what_it_is(f'{path}/{name}')}" for name in shown
+    ]
+    return f"# {path.rpartition('/')[2].capitalize()}\n\n" + "\n".join(rows) + "\n"
+
+
+def what_it_is(path: str) -> str:
+    """A file's own first words: the title of a page, the first sentence of a module."""
+    text, suffix = (ROOT / path).read_text(), PurePosixPath(path).suffix
+    first = {".md": r"^# (.+)$", ".toml": r'^title = "(.+)"', ".py": r'\A(?:#.*\n)*"""(.+?)[.:]?(?:\n|"""|$)'}.get(
+        suffix
+    )
+    found = re.search(first, text, re.MULTILINE) if first else None
+    return f": {found[1]}" if found else ""
 
 
 def notebook_page(path: str) -> str:

@@ -73,7 +73,7 @@ class CartSettings:
 
 
 class CartTask(Task):
-    """Keep every pole up and the cart on its rail by commanding the cart's position.
+    """The task of keeping every pole up and the cart on its rail by commanding the cart's position.
 
     - Observation: position and velocity of the cart, then angle and angular velocity of each pole from below.
     - Action: commanded cart position over ``command_limit``, clipped to [−1, 1].

@@ -35,7 +35,7 @@ class ObservationPart:
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """How actions become joint targets, and what a policy is shown and how often.
+    """The way from actions to joint targets, and what a policy is shown and how often.
 
     Joint targets are ``q_0 + α clip(a, −limit, limit)``, held for one policy step under the law
     ``τ = K (q_d − q) − B q̇``, which is evaluated every physics step. There is one action per joint, in joint order.

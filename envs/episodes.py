@@ -15,7 +15,7 @@ __all__ = ["EpisodeRunner", "StepResult"]
 
 
 class StepResult(NamedTuple):
-    """What one policy step gave, before any reset."""
+    """The result of one policy step, before any reset."""
 
     observation: NDArray[np.float32]
     reward: NDArray[np.float64]
@@ -33,7 +33,7 @@ class StepResult(NamedTuple):
 
 
 class EpisodeRunner:
-    """Keeps the clocks of a batch of episodes and turns a task into steps."""
+    """The clocks of a batch of episodes, by which a task is run in steps."""
 
     def __init__(self, task: Task) -> None:
         self.task = task

@@ -18,7 +18,7 @@ __all__ = ["GuardWrapper"]
 
 
 class GuardWrapper(gym.Wrapper[Any, Any, Any, Any]):
-    """Ends an episode where the guard would stop a robot: a terminated step with ``info["guard"]``.
+    """A guard around an env: where it would stop a robot, a terminated step with ``info["guard"]`` ends the episode.
 
     Targets that the guard forbids are not simulated: the step returns the observation before it and no reward.
 

@@ -12,7 +12,7 @@ __all__ = ["EpisodeMonitor", "EpisodeWatcher", "StepOutcome"]
 
 
 class StepOutcome(Protocol):
-    """What a watcher is told about a step, each of shape ``(num_envs,)``."""
+    """The outcome of a step as a watcher is told it, each of shape ``(num_envs,)``."""
 
     @property
     def reward(self) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ class EpisodeWatcher(Protocol):
 
 
 class EpisodeMonitor:
-    """Follows a batch of episodes and says how a failed one failed.
+    """A monitor of a batch of episodes, which says how a failed one failed.
 
     This one knows only whether an episode was terminated; a task with more to say has its own
     (``Task.episode_monitor``). Successes and broken physics are told apart before it is asked.

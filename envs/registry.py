@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:
-    """Where a task is and what it runs on; its module is imported when an env is made."""
+    """The place of a task and what it runs on; its module is imported when an env is made."""
 
     name: str
     """The name that :func:`make_env` and the command line take."""

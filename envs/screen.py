@@ -13,7 +13,7 @@ __all__ = ["FrameScreen"]
 
 
 class FrameScreen:
-    """Shows RGB pictures at a steady rate in a pygame window, which opens with the first picture."""
+    """A pygame window for RGB pictures at a steady rate, which opens with the first picture."""
 
     def __init__(self, fps: int) -> None:
         try:

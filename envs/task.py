@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -15,9 +15,12 @@ from adc_wrappers.core.actuators import ActuatorBackend
 from adc_wrappers.core.env_states import EnvState
 from adc_wrappers.core.errors import BackendError
 
-from .deployment import Deployment
 from .mirror import Mirror
 from .monitors import EpisodeMonitor
+
+if TYPE_CHECKING:
+    from .deployment import Deployment
+    from .lift import Lift
 
 __all__ = ["Snapshot", "Task"]
 
@@ -112,6 +115,10 @@ class Task(ABC):
 
     def incident(self) -> dict[str, Any] | None:
         """Return why a guard has ended the running episode; None while it goes on. For ``info["guard"]``."""
+        return None
+
+    def lift(self, other: Deployment) -> Lift | None:
+        """Return how a policy of another, smaller task becomes one of this task; None if it cannot."""
         return None
 
     def deployment(self) -> Deployment:

@@ -40,7 +40,7 @@ def heeding_signals(command: list[str]) -> list[str]:
 
 
 class FakeBackend:
-    """Remembers gains; can be told to lose them."""
+    """A backend that remembers gains, and can be told to lose them."""
 
     def __init__(self, num_envs: int = 1, joints: int = 2, inertia: float = 0.1, ignore_writes: bool = False) -> None:
         self.num_envs = num_envs

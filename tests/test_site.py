@@ -32,6 +32,9 @@ def test_the_site(tmp_path):
     assert "source/examples/sb3_cartpole.py.html" in pages  # linked from the docs, so brought along
     assert (tmp_path / "results/handstand-cpu/curves.png").is_file()
 
+    results = ("Shipped policy", "Benchmarks", "Study: cart-pole")  # in the menu beside a page of their section
+    assert [entry for entry in results if entry not in pages["does_it_help.html"]] == []
+
     links = {link for text in pages.values() for link in re.findall(r'href="([^"#:]+\.md)[#"]', text)}
     assert not links  # one that was not understood is left as it is
 
@@ -57,6 +60,15 @@ def test_every_page_of_docs_is_in_the_menu():
     assert [name for name in pages if not re.search(rf"[ ]{re.escape(name)}$", menu, re.MULTILINE)] == []
 
 
+def test_every_part_of_the_library_is_in_the_reference():
+    """But the commands, whose reference is ``--help``, and the core, which is re-exported."""
+    asked = set(re.findall(r"^::: (\S+)", "".join(path.read_text() for path in (ROOT / "docs/api").glob("*.md")), re.M))
+    folders = [*(ROOT / "adc_wrappers").glob("*/__init__.py"), *(ROOT / "backends").glob("*/__init__.py")]
+    names = {".".join(path.parent.relative_to(ROOT).parts) for path in folders}
+    names = {name if name.startswith("adc_wrappers") else f"adc_wrappers.{name}" for name in names}
+    assert names - asked == {"adc_wrappers.cli", "adc_wrappers.core", "adc_wrappers.backends"}
+
+
 @pytest.fixture
 def hooks(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
@@ -67,10 +79,12 @@ def hooks(monkeypatch):
 
 def test_links_out_of_docs_lead_to_the_site_s_own_pages(hooks):
     text = "[a](../examples/resume.py), [b](../results/handstand-cpu/report.md#x), `[c](../d.py)`, "
-    text += "K_* and K_0, [`d`](../setup.cfg)"
+    text += "K_* and K_0, x̄_d of ω_n, L_max, `K_0`, a_file_name, `adc\ngains`, K_*, "
+    text += "[`d`](../setup.cfg), [e](../examples/policies/README.md)"
     assert hooks.relink(text, "docs/start.md") == (
         "[a](source/examples/resume.py.md), [b](results/handstand-cpu/report.md#x), `[c](../d.py)`, "
-        "K<sub>∗</sub> and K<sub>0</sub>, [`d`](setup.cfg)"
+        "K<sub>∗</sub> and K<sub>0</sub>, x̄<sub>d</sub> of ω<sub>n</sub>, L<sub>max</sub>, `K_0`, a_file_name, "
+        "`adc\ngains`, K<sub>∗</sub>, [`d`](setup.cfg), [e](examples/policies/overview.md)"
     )
 
 
@@ -79,3 +93,11 @@ def test_a_link_to_nothing_stops_the_build(hooks):
 
     with pytest.raises(PluginError, match=r"docs/start\.md links to \.\./nowhere\.py"):
         hooks.relink("[a](../nowhere.py)", "docs/start.md")
+
+
+def test_a_folder_s_page_says_what_its_files_are(hooks):
+    lines = hooks.folder_page("benchmarks").splitlines()
+    assert lines[0] == "# Benchmarks"
+    assert [line for line in lines[2:] if not re.fullmatch(r"- \[[\w.]+\]\([^)]+\)(: \S.+)?", line)] == []
+    assert sum("): " in line for line in lines) >= len(lines) - 5
+    assert any(line.startswith("- [overhead.md](") and "): " in line for line in lines)

@@ -1,4 +1,4 @@
-"""Whether a policy may be thought of for a robot: what it asks of joints, measured in simulation before any trial."""
+"""Audits: what a policy asks of a robot's joints, measured in simulation before any trial."""
 
 from .limits import AUDITS, AuditLimits, find_audit
 from .verdict import Audit, AuditItem, file_digest, read_audit

@@ -1,4 +1,4 @@
-"""What an audit asks for."""
+"""Limits that an audit holds a policy to."""
 
 from __future__ import annotations
 

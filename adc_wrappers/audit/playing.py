@@ -30,7 +30,7 @@ STEP_PARTS: Final = (
 
 @dataclass(frozen=True)
 class Stop:
-    """Where a guard would have stopped an episode."""
+    """The moment at which a guard would have stopped an episode."""
 
     episode: int
     step: int
@@ -67,7 +67,7 @@ class EpisodeRecords:
 
 
 class _Watcher:
-    """Is shown every step before finished envs are reset, and keeps the first episode of each env."""
+    """A watcher of every step before finished envs are reset, which keeps the first episode of each env."""
 
     def __init__(self, task: SpotStandTask, limits: GuardLimits) -> None:
         self._task, self._limits = task, limits

@@ -40,7 +40,7 @@ class AuditItem:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What was found, and whether it is accepted."""
+    """Findings about one policy, and whether they are accepted."""
 
     policy: str
     """Name of the policy's file or folder."""

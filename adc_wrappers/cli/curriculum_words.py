@@ -1,4 +1,4 @@
-"""What a curriculum will do to K, in a sentence, for those who watch a run begin."""
+"""A curriculum in words: what it will do to K, in one sentence, for those who watch a run begin."""
 
 from __future__ import annotations
 

@@ -56,9 +56,11 @@ class Demo(TrainingOptions):
         if not self.seconds > 0.0:
             raise CurriculumError(f"--seconds: expected a positive number, got {self.seconds}.")
         from adc_wrappers.study import RobotFacts
+        from adc_wrappers.training.trainer import check_trainer
 
         console = Console(highlight=False, soft_wrap=True)
         plan = self._plan(console.print)
+        check_trainer(plan.config)
         jobs = plan.jobs(self.out.resolve(), RobotFacts.of(plan.config))
         with FolderLock(self.out, heed_signals=False):  # its workers end when this process is gone
             plan.begin(self.out, jobs, shlex.join(["adc", *sys.argv[1:]]))

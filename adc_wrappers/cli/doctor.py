@@ -100,7 +100,7 @@ class Doctor:
 
 def _remedy(part: Part) -> str:
     extras = [part.extra] if part.extra else []
-    return f"{part.purpose} needs {part.package}: {install_command(*extras)}"
+    return f"{part.package}, for {part.purpose}: {install_command(*extras)}"
 
 
 def _version(package: str) -> str:

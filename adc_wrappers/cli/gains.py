@@ -16,6 +16,7 @@ from adc_wrappers.core.errors import CurriculumError
 
 from .narrowness import shown_progress
 from .overrides import parse_settings
+from .tables import narrow_table
 
 if TYPE_CHECKING:
     from adc_wrappers.gains import Bench, GainSuggestion, JointResponse, JointWeight
@@ -53,7 +54,7 @@ class GainsCommand:
     """Settings of the task, or arguments of gymnasium.make."""
 
     out: Path | None = None
-    """Folder for picture and tables; by default runs/gains-ENV."""
+    """Folder for picture and tables; by default runs/gains-ENV, or runs/gains-ENV-BACKEND where one is given."""
 
     def run(self) -> int:
         """Measure, suggest, draw."""
@@ -82,7 +83,8 @@ class GainsCommand:
                 _measured(bench, responses), _loads(bench, responses, weights, standing), _suggested(suggestions)
             )
             _print_reasons(console, suggestions, standing)
-            folder = self.out or Path(f"runs/gains-{self.env.replace('/', '-')}")
+            name = "-".join(["gains", self.env.replace("/", "-"), *filter(None, [self.backend])])
+            folder = self.out or Path("runs") / name
             for path in write_gains(folder, bench, responses, weights, suggestions, standing):
                 console.print(f"{'plot' if path.suffix == '.png' else 'data'} {path}")
         finally:
@@ -103,10 +105,8 @@ def weigh_and_suggest(
 
 
 def _measured(bench: Bench, responses: Sequence[JointResponse]) -> Table:
-    table = Table(title=f"{bench.name} in {bench.engine}: how joints follow (analytic)", title_justify="left")
-    table.add_column("joint", no_wrap=True)
-    for title in ("M", "K", "B", "rise, ms", "overshoot", "bandwidth, Hz", "delay, ms"):
-        table.add_column(title, justify="right")
+    title = f"{bench.name} in {bench.engine}: how joints follow (in brackets, the analytic response)"
+    table = narrow_table(title, ("joint", "M", "K", "B", "rise,\nms", "over-\nshoot", "bandwidth,\nHz", "delay,\nms"))
     for item in responses:
         table.add_row(
             item.joint, f"{item.inertia:.3g}", f"{item.stiffness:.3g}", f"{item.damping:.3g}",
@@ -119,35 +119,37 @@ def _measured(bench: Bench, responses: Sequence[JointResponse]) -> Table:
 def _loads(
     bench: Bench, responses: Sequence[JointResponse], weights: Sequence[JointWeight], standing: Standing | None
 ) -> Table:
-    table = Table(title="what they carry, and a full action", title_justify="left")
-    table.add_column("joint", no_wrap=True)
-    for title in (
-        "weight, N·m",
-        "its stiffness",
-        "sag",
-        *(() if standing is None else ("standing",)),
-        "Kα/limit",
-        "rise, ms",
-    ):
-        table.add_column(title, justify="right")
+    heads = ["joint", "weight,\nN·m (N)", "its\nstiffness", "sag,\nrad (m)"]
+    heads += [*([] if standing is None else ["standing"]), "Kα/limit", "rise,\nms"]
+    table = narrow_table("what they carry (an estimate), and what a full action asks for", tuple(heads))
     for joint, (item, weight) in enumerate(zip(responses, weights, strict=True)):
-        sags = [weight.sag(item.stiffness), *([] if standing is None else [float(standing.sag[joint])])]
+        limit = float(bench.torque_limits[joint])
         table.add_row(
-            item.joint, f"{weight.torque:.2f}", f"{weight.stiffness:.2f}", *(f"{sag:.3f}" for sag in sags),
-            f"{item.stiffness * bench.action_scale[joint] / bench.torque_limits[joint]:.2f}",
+            item.joint, _plain(weight.torque), _plain(weight.stiffness), sag_text(weight.sag(item.stiffness)),
+            *([] if standing is None else [sag_text(float(standing.sag[joint]))]),
+            "no limit" if np.isinf(limit) else f"{item.stiffness * bench.action_scale[joint] / limit:.2f}",
             "too long" if np.isnan(item.full_rise) else f"{1e3 * item.full_rise:.0f}",
         )  # fmt: skip
     return table
 
 
+def sag_text(sag: float) -> str:
+    """Return how far a joint gives way, or that it does: far from its pose a linear estimate says no more."""
+    from adc_wrappers.gains.bench import SUNK
+
+    return "gives way" if abs(sag) > SUNK else _plain(sag, 3)
+
+
+def _plain(value: float, digits: int = 2) -> str:
+    """Return a number without the sign of a rounded zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
 def _suggested(suggestions: Sequence[GainSuggestion]) -> Table:
-    table = Table(title="suggested", title_justify="left")
-    table.add_column("joint", no_wrap=True)
-    for title in ("K", "B", "α", "K_0", "K at most"):
-        table.add_column(title, justify="right")
+    table = narrow_table("suggested", ("joint", "K", "B", "α", "K_0", "K at\nmost"))
     for item in suggestions:
-        values = (item.stiffness, item.damping, item.action_scale, item.start_stiffness, item.ceiling)
-        table.add_row(item.joint, *(f"{value:.3g}" for value in values))
+        values = (item.stiffness, item.damping, item.action_scale, item.start_stiffness)
+        table.add_row(item.joint, *(f"{value:.3g}" for value in values), f"{float(f'{item.ceiling:.3g}'):,.0f}")
     return table
 
 

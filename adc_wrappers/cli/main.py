@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
-from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError, did_you_mean
+from adc_wrappers.core.errors import (
+    BackendError,
+    CheckpointError,
+    CurriculumError,
+    MissingExtraError,
+    RunFolderError,
+    did_you_mean,
+)
 from adc_wrappers.core.files import DiskFullError, is_disk_full
-from adc_wrappers.runs import CheckpointError, RunFolderError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["COMMANDS", "Command", "load_command", "main", "read_command"]
 
 
 class Command(NamedTuple):
-    """Where a subcommand is; it is imported only when it is asked for."""
+    """The place of a subcommand, which is imported only when it is asked for."""
 
     module: str
     """Its module, beside this one."""
@@ -116,13 +124,14 @@ COMMANDS: dict[str, Command] = {
     ),
 }
 
-_DESCRIPTION = """Actuator Dynamics Curriculum: train with stiff joints, soften them, evaluate at the target.
-
-$ adc train cartpole                     train, evaluate and plot
-$ adc view runs/RUN                      watch it live in the browser; push it, soften it
-$ adc view POLICY.onnx                   the same with a policy file, and with no more than that file
-$ adc play POLICY.onnx --out film.gif    film it
-$ adc train TASK --help                  all options, with the values of the task's recipe"""
+_DESCRIPTION = "Actuator Dynamics Curriculum: train with stiff joints, soften them, evaluate at the target."
+_EXAMPLES = {
+    "$ adc train cartpole": "train, evaluate and plot",
+    "$ adc view runs/RUN": "watch it live in the browser; push it, soften it",
+    "$ adc view POLICY.onnx": "the same with a policy file, and with no more than that file",
+    "$ adc play POLICY.onnx --out film.gif": "film it",
+    "$ adc train TASK --help": "all options, with the values of the task's recipe",
+}
 
 _EXPECTED = (
     BackendError,
@@ -138,15 +147,15 @@ _EXPECTED = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0 done, 1 failed, 2 misused, 130 interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        errors.print(f"adc: unknown command {words[0]!r}. {did_you_mean(words[0], COMMANDS)}", markup=False)
-        return 2
     if not words or words[0] in ("-h", "--help"):
         _show_overview()
         return 0 if words else 2
+    errors = _error_console()
     if words[0].startswith("-"):
         errors.print(f"adc: expected a command before {words[0]!r}: {', '.join(COMMANDS)}.", markup=False)
+        return 2
+    if words[0] not in COMMANDS:
+        errors.print(f"adc: unknown command {words[0]!r}. {did_you_mean(words[0], COMMANDS)}", markup=False)
         return 2
     command = read_command(words[0], words[1:])
     warnings.showwarning = lambda message, *_, **__: errors.print(f"warning: {message}", markup=False)
@@ -176,19 +185,32 @@ def read_command(name: str, words: Sequence[str]) -> Any:
     """Return a subcommand with its options; help and misuse end the process."""
     import tyro
 
-    from .recipe_help import named_task
+    from .option_help import named_task, plain_options
 
-    with named_task((name, *words)):
+    with named_task((name, *words)), plain_options():
         return tyro.cli(load_command(name), prog=f"adc {name}", args=words)
 
 
+def _error_console() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
 def _show_overview() -> None:
-    """Print what there is, without importing any of it."""
-    console = Console(highlight=False)
-    table = Table.grid(padding=(0, 2))
-    for name, command in COMMANDS.items():
-        table.add_row(f"  {name}", command.summary)
-    console.print("usage: adc [-h] COMMAND ...", markup=False)
-    console.print(f"\n{_DESCRIPTION}\n", markup=False)
-    console.print(table)
-    console.print("\nadc COMMAND --help shows the options of a command.")
+    """Print what there is without importing any of it, nor what draws tables: nobody waits for a list of commands."""
+    width = shutil.get_terminal_size().columns
+    parts = (
+        "usage: adc [-h] COMMAND ...",
+        textwrap.fill(_DESCRIPTION, width),
+        _two_columns(_EXAMPLES, width),
+        _two_columns({f"  {name}": command.summary for name, command in COMMANDS.items()}, width),
+        "adc COMMAND --help shows the options of a command.",
+    )
+    sys.stdout.write("\n\n".join(parts) + "\n")
+
+
+def _two_columns(rows: Mapping[str, str], width: int) -> str:
+    left = 2 + max(map(len, rows))
+    lines = [f"\n{'':{left}}".join(textwrap.wrap(text, max(20, width - left))) for text in rows.values()]
+    return "\n".join(f"{head:{left}}{text}" for head, text in zip(rows, lines, strict=True))

@@ -31,7 +31,7 @@ _SAVED_KINDS = ("friction", "mass", "pose", "velocity", "joints")
 
 @dataclass(frozen=True, kw_only=True)
 class ExplorationOptions:
-    """How much is explored and tried."""
+    """Options of exploration: how much is explored and tried."""
 
     backend: str | None = None
     """Engine; by default the fastest one whose envs can be saved."""

@@ -18,7 +18,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from adc_wrappers.core.errors import CurriculumError
 
-from .recipe_help import recipe_value
+from .option_help import recipe_value
 
 __all__ = ["changes_of", "field_texts", "parse_joint_values", "parse_settings"]
 
@@ -69,7 +69,7 @@ def _joint_values(*, optional: bool) -> PrimitiveConstructorSpec[Any]:
 
     return PrimitiveConstructorSpec(
         nargs=1,
-        metavar=("{None}|" if optional else "") + "NUMBER|A,B,…|JOINT=NUMBER,…",
+        metavar="NUMBER|A,B,…|JOINT=NUMBER,…" + ("|None" if optional else ""),
         instance_from_str=read,
         is_instance=lambda value: True,
         str_from_instance=lambda value: [str(value)],

@@ -31,7 +31,7 @@ _Self = TypeVar("_Self", bound="CommandProgress")
 
 
 class CommandProgress:
-    """Shows how many of a known number of things are done, and some numbers beside it.
+    """Progress of a known number of things, with some numbers beside it.
 
     Args:
         console: Where to write.
@@ -80,7 +80,7 @@ class CommandProgress:
 
 
 class TrainingProgress(CommandProgress):
-    """Shows steps, steps per second, episode length, success and K.
+    """Progress of a training: steps, steps per second, episode length, success and K.
 
     The length is that of episodes that ended lately, and beside it the curriculum's moving average, which begins at 0
     and moves K.
@@ -112,7 +112,7 @@ class TrainingProgress(CommandProgress):
 
 
 class EvaluationProgress(CommandProgress):
-    """Shows episodes and env steps; episodes of one batch may all end together.
+    """Progress of an evaluation in episodes and env steps; episodes of one batch may all end together.
 
     Args:
         console: Where to write.
@@ -130,7 +130,7 @@ class EvaluationProgress(CommandProgress):
 
 
 class RunsProgress:
-    """Shows trainings that go on side by side: a bar for each in a terminal, a line for each now and then elsewhere.
+    """Progress of trainings side by side: a bar for each in a terminal, a line for each now and then elsewhere.
 
     Args:
         console: Where to write.

@@ -133,10 +133,10 @@ class Pull:
     repo: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="OWNER/NAME")]
     """The repository on the hub."""
 
-    out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
+    out: Path | None = None
     """Where it goes; by default NAME.onnx here."""
 
-    revision: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None
+    revision: str | None = None
     """Branch, tag or commit; by default the newest."""
 
     overwrite: bool = False

@@ -79,9 +79,11 @@ class SelectK0(TrainingOptions):
         """Search, and say what was found."""
         find_task(self.task)  # a mistyped name is answered before the slow imports
         from adc_wrappers.training.selection import Selection, check_stiffness, fixed_config
+        from adc_wrappers.training.trainer import check_trainer
 
         console = Console(highlight=False, soft_wrap=True)
         rule, config = self._rule_and_config(console.print)
+        check_trainer(config)
         check_stiffness(fixed_config(config, rule.stiffnesses()[-1], rule.seeds[0]))
         folder = self.out if self.out is not None else Path("runs") / f"select-k0-{self.task}-{self.engine}"
         with (

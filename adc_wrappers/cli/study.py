@@ -226,7 +226,9 @@ class StudyRun(TrainingOptions):
         if self.slurm or self.address:
             raise CurriculumError("--slurm and --address are of other executors: choose one with --executor.")
         from adc_wrappers.study import LocalExecutor
+        from adc_wrappers.training.trainer import check_trainer
 
+        check_trainer(config)  # of other machines nothing is known here
         return LocalExecutor(self.jobs, (self.devices or "0").split(",") if gpus else ())
 
 

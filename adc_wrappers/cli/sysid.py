@@ -48,7 +48,7 @@ class Fit:
     """Seconds simulated before, for the noise of the start to die away."""
 
     population: int | None = None
-    """Candidates per generation of CMA-ES."""
+    """Candidates per generation of CMA-ES; by default 4 + 3 ln n for n numbers, at least 8."""
 
     generations: int = 60
     """Most generations; 0 leaves CMA-ES out, and Gauss-Newton begins in the middle of the bounds."""

@@ -39,8 +39,12 @@ class Train(TrainingOptions):
     seed: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0)")] = None
     """Seed of envs, policy and curriculum."""
 
-    out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
+    out: Path | None = None
     """Run folder; by default runs/TASK-BACKEND-DRIVER-seedN."""
+
+    start_from: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """Run folder whose policy the training begins with: one of the same task, or for spot-handstand one of
+    spot-planar-handstand, which is lifted into space."""
 
     resume: bool = False
     """Go on from the newest whole checkpoint of the run folder; start if there is none."""
@@ -48,7 +52,7 @@ class Train(TrainingOptions):
     overwrite: bool = False
     """Replace a run folder that exists."""
 
-    wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT", help_behavior_hint="")] = None
+    wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT")] = None
     """Log to Weights & Biases too, in this project. WANDB_MODE=offline keeps it on this computer."""
 
     wandb_checkpoints: bool = False
@@ -80,6 +84,8 @@ class Train(TrainingOptions):
         done = steps_done(folder) if resumed else 0
         if resumed:
             console.print(f"resuming {folder.path} at {done:,} steps")
+        if not done:
+            self._train_first(console, config, folder)
         with contextlib.ExitStack() as stack:
             progress = TrainingProgress(console, config.ppo.total_steps, done)
             log = stack.enter_context(self._wandb(progress, config, folder)) if self.wandb else None
@@ -93,6 +99,20 @@ class Train(TrainingOptions):
         picture, table = plot_runs([folder], folder.plots / "curriculum.png")
         console.print(f"plot   {picture}\ndata   {table}\nrun    {folder.path}")
         return 0
+
+    def _train_first(self, console: Console, config: TrainConfig, folder: RunFolder) -> None:
+        """Train what the recipe begins with, or the rest of it."""
+        from adc_wrappers.training.recipes import first_config
+        from adc_wrappers.training.trainer import finish_run
+
+        before = _first_folder(folder.path)
+        if config.start_from != str(before):
+            return
+        first = first_config(config)
+        if first is None:
+            return
+        console.print(f"first {first.task}, {first.ppo.total_steps:,} steps, in {before}")
+        finish_run(first, before, lambda done: TrainingProgress(console, first.ppo.total_steps, done))
 
     def _wandb(self, progress: TrainingProgress, config: TrainConfig, folder: RunFolder) -> WandbReporter:
         from adc_wrappers.training.wandb_log import WandbReporter
@@ -131,6 +151,10 @@ class Train(TrainingOptions):
         config = self.scheduled(self.new_config(self.seed or 0, say))
         folder.check_free(overwrite=self.overwrite)
         trainer_for(config)  # what is missing is said before anything is written
+        if config.start_from is not None:
+            RunFolder.open(Path(config.start_from)).checkpoints.load_latest()
+        else:
+            config = self._with_first(config, folder)
         with folder.lock():
             made = RunFolder.create(out, config.to_dict(), overwrite=self.overwrite)
             try:
@@ -139,6 +163,24 @@ class Train(TrainingOptions):
                 if not made.checkpoints.paths():
                     remove_run(made.path)
                 raise
+
+    def _with_first(self, config: TrainConfig, folder: RunFolder) -> TrainConfig:
+        """Return the config with the run that its recipe wants to begin with; that run is trained later."""
+        from adc_wrappers.training.recipes import first_config
+
+        if first_config(config) is None:
+            return config
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise CurriculumError(
+                "the recipe trains in the plane first, which one process does: train that by itself, and give it "
+                "with --start-from under torchrun."
+            )
+        before = _first_folder(folder.path)
+        RunFolder(before).check_free(overwrite=self.overwrite)
+        if self.overwrite and before.exists():
+            with RunFolder(before).lock():
+                remove_run(before)
+        return dataclasses.replace(config, start_from=str(before))
 
     def _resumed(self, folder: RunFolder, say: Callable[[str], None]) -> TrainConfig:
         """Return the config of a run that goes on, and store it."""
@@ -155,12 +197,22 @@ class Train(TrainingOptions):
         folder.log_command()
         return config
 
+    def applied_to(self, base: TrainConfig, say: Callable[[str], None]) -> TrainConfig:
+        """Return ``base`` with the options that were given, and with what the training begins with."""
+        config = super().applied_to(base, say)
+        return config if self.start_from is None else dataclasses.replace(config, start_from=str(self.start_from))
+
     def _default_out(self) -> Path:
         from adc_wrappers.training.recipes import find_recipe
 
         recipe = find_recipe(self.task, self.recipe).curriculum
         driver = self.curriculum.get("driver", recipe.get("driver", "episode_length"))
         return Path("runs") / f"{self.task}-{self.engine}-{driver}-seed{self.seed or 0}"
+
+
+def _first_folder(out: Path) -> Path:
+    """Return where the training goes that a recipe begins with: beside the run folder."""
+    return out.with_name(f"{out.name}-first")
 
 
 def _say_nothing(text: str) -> None:

@@ -13,8 +13,8 @@ from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.registry import find_task
 
+from .option_help import recipe_value, recipes_of_task
 from .overrides import changes_of, parse_settings
-from .recipe_help import recipe_value, recipes_of_task
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
@@ -53,7 +53,7 @@ def _as_recipe(name: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """What is trained, where and how; what is not given is as the task's recipe says."""
+    """Options of a training: what is not given is as the task's recipe says."""
 
     task: tyro.conf.Positional[str]
     """Name of the task; `adc envs` lists them."""
@@ -70,7 +70,7 @@ class TrainingOptions:
     workers: Annotated[Literal["dummy", "subproc", "batch"] | None, _as_recipe("workers")] = None
     """dummy: envs one after another in this process; subproc: a process each; batch: one vector env."""
 
-    device: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None
+    device: str | None = None
     """Where simulators of tensors (isaaclab, mjlab) and the policies in them run: cuda:0, cpu; by default cuda:0. Under
     torchrun every process takes the GPU of its own number."""
 
@@ -80,7 +80,7 @@ class TrainingOptions:
     early_termination: Annotated[bool | None, _as_recipe("early_termination")] = None
     """Whether a failed episode ends at once in training; an evaluation always ends it."""
 
-    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE", help_behavior_hint="")] = ()
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Settings of the task itself, such as start_angle=0.1; `adc envs` lists them."""
 
     ppo: PpoChanges = field(default_factory=dict)

@@ -16,6 +16,8 @@ from rich.table import Table
 
 from adc_wrappers.core.errors import CurriculumError
 
+from .tables import narrow_table
+
 if TYPE_CHECKING:
     from adc_wrappers.viability import CartPlant, Coverage, Inclusion, PairCheck, SuccessCurve
 
@@ -174,7 +176,7 @@ class Viability:
         return replace(self, quick=False, **changes)
 
     def _figure(self, console: Console) -> list[Path]:
-        from adc_wrappers.viability import success_curve
+        from adc_wrappers.viability import linear_bound, success_curve
         from adc_wrappers.viability.pictures import draw_viability, write_success
 
         starts, settings = self._starts(self.start_points), self._regulator()
@@ -187,7 +189,8 @@ class Viability:
             coverage, paths = self._kernels(console)
             made += paths
         finest = [row for row in coverage if row.points == max(self.kernel_points)]
-        return [draw_viability(curve, self.slices, finest, self.out / "viability.png"), *made]
+        bounds = [linear_bound(self.plant(frequency), starts) for frequency in curve.frequencies]
+        return [draw_viability(curve, self.slices, finest, bounds, self.out / "viability.png"), *made]
 
     def _kernels(self, console: Console) -> tuple[list[Coverage], list[Path]]:
         from adc_wrappers.viability import (
@@ -275,23 +278,16 @@ def steps_shown(text: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def _success_table(curve: SuccessCurve) -> Table:
-    table = Table(title="p(ω_n): share of the starts that the LQR keeps inside the box", title_justify="left")
-    for title in ("ω_n", "p", "± grid"):
-        table.add_column(title, justify="right")
+    title = "p(ω_n): share of the starts that the LQR keeps inside the box"
+    table = narrow_table(title, ("ω_n", "p", "± grid"))
     for frequency, rate, error in zip(curve.frequencies, curve.rates, curve.errors, strict=True):
         table.add_row(f"{frequency:g}", f"{rate:.3f}", f"{error:.3f}")
     return table
 
 
 def _coverage_table(rows: list[Coverage], frequencies: list[float], points: list[int]) -> Table:
-    table = Table(title="C_T(ω_n): share of the starts in the kernel", title_justify="left")
-    table.add_column("ω_n", justify="right")
-    for size in points:
-        table.add_column(f"by value, {size}⁴", justify="right")
-    for size in points:
-        table.add_column(f"verified, {size}⁴", justify="right")
-    for title in ("± grid", "linear bound"):
-        table.add_column(title, justify="right")
+    sizes = [f"{kind}\n{size}⁴" for kind in ("by value,", "verified,") for size in points]
+    table = narrow_table("C_T(ω_n): share of the starts in the kernel", ("ω_n", *sizes, "± grid", "linear\nbound"))
     found = {(row.frequency, row.points): row for row in rows}
     for frequency in frequencies:
         line = [found[frequency, size] for size in points]
@@ -306,19 +302,9 @@ def _coverage_table(rows: list[Coverage], frequencies: list[float], points: list
 
 
 def _inclusion_table(rows: list[Inclusion]) -> Table:
-    table = Table(title="V_T(ω_1) in V_T(ω_2), on one common set of states", title_justify="left")
-    titles = (
-        "ω_1",
-        "ω_2",
-        "grid",
-        "viable at ω_1",
-        "at ω_2",
-        "verified: outside",
-        "of which fast",
-        "by value: outside",
-    )
-    for title in (*titles, "numerical"):
-        table.add_column(title, justify="right")
+    heads: tuple[str, ...] = ("ω_1", "ω_2", "grid", "viable\nat ω_1", "at ω_2", "verified:\noutside", "of which\nfast")
+    heads += ("by value:\noutside", "numerical")
+    table = narrow_table("V_T(ω_1) in V_T(ω_2), on one common set of states", heads)
     for row in rows:
         shares = (row.viable_low, row.viable_high, row.outside, row.explained, row.outside_value, row.numerical)
         table.add_row(f"{row.low:g}", f"{row.high:g}", f"{row.points}⁴", *(f"{share:.1%}" for share in shares))
@@ -326,20 +312,10 @@ def _inclusion_table(rows: list[Inclusion]) -> Table:
 
 
 def _proposition_table(rows: list[PairCheck]) -> Table:
-    table = Table(title="The proposition, linearized plant; shares of sampled states of V_T(ω_1)", title_justify="left")
-    titles = (
-        "ω_1",
-        "ω_2",
-        "A1: δ > 0",
-        "median δ",
-        "median Δ",
-        "one Δ for all",
-        "A2: Δ ≤ δ",
-        "|x_d⁽²⁾| ≤ x̄_d",
-        "in V_T(ω_2)",
-    )
-    for title in titles:
-        table.add_column(title, justify="right")
+    heads: tuple[str, ...] = ("ω_1", "ω_2", "A1:\nδ > 0", "median\nδ", "median\nΔ", "one Δ\nfor all", "A2:\nΔ ≤ δ")
+    heads += ("|x_d⁽²⁾|\n≤ x̄_d", "in\nV_T(ω_2)")
+    title = "The proposition, linearized plant; shares of sampled states of V_T(ω_1)"
+    table = narrow_table(title, heads)
     for row in rows:
         table.add_row(
             f"{row.low:g}",

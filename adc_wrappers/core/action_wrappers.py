@@ -49,7 +49,7 @@ def _box(env: Any) -> gym.spaces.Box:
 
 
 class ActionScaler:
-    """Scales actions about the middle of the action space by ``K_*/K``; what the wrappers are made of.
+    """The factor ``K_*/K`` on actions about the middle of the action space; what the wrappers are made of.
 
     An env with an action term is told the factor whenever the curriculum writes gains, evaluation included.
 
@@ -207,7 +207,7 @@ class ActionNoise:
 
 
 class ActionNoiseCurriculum(ActionWrapperBase, gym.utils.RecordConstructorArgs):
-    """Adds action noise that is annealed by the curriculum's progress instead of the stiffness.
+    """Action noise that is annealed by the curriculum's progress, in place of the stiffness.
 
     For the paper's ablation put it around a curriculum whose start stiffness is its target: the joints stay as they
     are and episode length drives the noise alone.

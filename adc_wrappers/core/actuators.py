@@ -35,7 +35,7 @@ class Gains(NamedTuple):
 
 @runtime_checkable
 class ActuatorBackend(Protocol):
-    """What the wrappers need from a simulator.
+    """The part of a simulator that the wrappers need.
 
     A backend may also have ``explicit_time_step`` (seconds): the physics step at which it evaluates the PD law
     explicitly. Where it is there, gains that this step cannot hold are refused before they are written. One whose

@@ -16,7 +16,7 @@ __all__ = ["DRIVERS", "MEASURES", "IterationReport"]
 
 @dataclass(frozen=True)
 class IterationReport:
-    """What a driver may look at when an iteration has been closed."""
+    """Numbers that a driver may look at when an iteration has been closed."""
 
     iteration: int
     """Number of iterations closed so far, this one included."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 __all__ = [
     "BackendError",
+    "CheckpointError",
     "CurriculumError",
     "MissingExtraError",
     "RunFolderError",
@@ -31,6 +32,10 @@ class BackendError(RuntimeError):
 
 class RunFolderError(RuntimeError):
     """A run folder that is missing, foreign, or in the way, or a file in it that cannot be used."""
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that is broken, foreign, or missing."""
 
 
 class MissingExtraError(ImportError):

@@ -26,7 +26,7 @@ _ONLY_ENV = np.zeros(1, dtype=np.int64)
 
 
 class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.RecordConstructorArgs):
-    """Starts an env's joints stiff and softens them to their identified stiffness as episodes grow longer.
+    """The curriculum around an env: joints start stiff and soften to the identified stiffness as episodes grow longer.
 
     The start gains are written before the first step. Completed episodes are counted by the wrapper; an iteration is
     closed every ``iteration_steps`` steps or by :meth:`end_iteration`, and then the new gains are written, read back
@@ -141,7 +141,7 @@ class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.Record
 
 
 class ActuatorCurriculumBatchWrapper(ActuatorCurriculumWrapper):
-    """What :class:`ActuatorCurriculumWrapper` becomes around a ``gym.Env`` with ``num_envs``.
+    """The form of :class:`ActuatorCurriculumWrapper` around a ``gym.Env`` with ``num_envs``.
 
     Such an env resets finished envs in the step that ends them. Its lengths are counted on the device of its tensors
     and read once per iteration; the metrics are in ``extras["log"]`` with the prefix ``adc/`` on every step.

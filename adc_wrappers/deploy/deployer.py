@@ -38,7 +38,7 @@ CONFIRMED_OFF: Final = "confirmed off"
 
 
 class _Ears:
-    """Passes what a backend tells to the recorder of the running trial."""
+    """A listener that passes what a backend tells to the recorder of the running trial."""
 
     def __init__(self) -> None:
         self.recorder: TrialRecorder | None = None
@@ -67,7 +67,7 @@ class _Ears:
 
 
 class Deployer:
-    """Runs a policy file where its target settings lead: to a robot, a practice robot, or the plain simulator.
+    """The deployment of a policy file on a robot, a practice robot, or the plain simulator, as its target settings say.
 
     Args:
         policy: The policy.

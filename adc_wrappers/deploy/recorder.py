@@ -43,7 +43,7 @@ def base_numbers(sample: Any) -> list[float]:
 
 
 class TableWriter:
-    """Writes rows without keeping whoever gives them waiting: to CSV files, which become Parquet files in the end.
+    """A writer that keeps nobody waiting who gives it rows: to CSV files, which become Parquet files in the end.
 
     A process that dies in between leaves what it wrote until then as CSV.
 
@@ -118,7 +118,7 @@ _KEPT_TARGETS = 1000
 
 
 class TrialRecorder:
-    """Listens to a backend and writes one trial.
+    """A listener to a backend that writes one trial.
 
     - ``states.parquet``: every state received while the policy drove, with the targets that the robot had acknowledged;
       a trajectory log, described by ``states.json``.

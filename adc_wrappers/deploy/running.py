@@ -131,7 +131,7 @@ def _mode(success: bool, guard: dict[str, Any] | None, failure: Callable[[], str
 
 
 class PushWatch:
-    """Pushes a practice robot once in a trial, and looks whether it is in the stance again some time later.
+    """One push of a practice robot in a trial, and the look whether it is in the stance again some time later.
 
     Args:
         step: Policy step after which it is pushed.

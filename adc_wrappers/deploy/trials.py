@@ -46,7 +46,7 @@ ENDINGS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutcome:
-    """How a trial went."""
+    """The outcome of a trial."""
 
     success: bool
     """Whether the task's success predicate held at the end of the time."""

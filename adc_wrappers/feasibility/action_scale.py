@@ -107,7 +107,7 @@ _RESTARTS = 4
 
 
 class InfeasibleStanceError(CurriculumError):
-    """No posture keeps the constraints, whatever the action scale."""
+    """A stance for which no posture keeps the constraints, whatever the action scale."""
 
 
 def smallest_action_scale(

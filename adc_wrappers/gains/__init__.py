@@ -1,4 +1,4 @@
-"""Which gains? Step and sine responses of every joint, what the weight does to it, and a suggestion with reasons."""
+"""Gains to choose: step and sine responses of every joint, what the weight does to it, a suggestion with reasons."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _ENGINES = ("mujoco", "pybullet")
 
 @dataclass(frozen=True)
 class Standing:
-    """What became of a robot that was told to hold its nominal pose on the ground."""
+    """The fate of a robot that was told to hold its nominal pose on the ground."""
 
     sag: _Array
     """``q_d − q`` per joint at the end, rad."""

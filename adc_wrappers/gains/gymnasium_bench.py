@@ -49,7 +49,7 @@ def bench_of_env(env: gym.Env[Any, Any], name: str) -> Bench:
 
 
 class _Tree:
-    """Which joints of a model carry the robot, and on how many feet."""
+    """The joints of a model that carry the robot, and on how many feet."""
 
     def __init__(self, backend: GymnasiumMujocoBackend) -> None:
         model = backend.model

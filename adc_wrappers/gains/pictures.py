@@ -119,9 +119,9 @@ def _kinds(responses: Sequence[JointResponse]) -> list[JointResponse]:
 
 def _draw_step(axes: Any, item: JointResponse, *, first: bool, last: bool) -> None:
     milliseconds = 1e3 * item.times
+    axes.plot(milliseconds, item.full_step, color=_FULL, lw=5.0, alpha=0.45, label="full action")
     axes.plot(milliseconds, item.expected, "--", color=_ANALYTIC, lw=2.5, label="analytic")
-    axes.plot(milliseconds, item.step, color=_MEASURED, lw=1.3, label="small step")
-    axes.plot(milliseconds, item.full_step, color=_FULL, lw=1.3, label="full action")
+    axes.plot(milliseconds, item.step, color=_MEASURED, lw=1.0, label="small step")
     axes.set_ylabel(f"{item.joint}\nshare of the step", fontsize=9)
     axes.set(ylim=(-0.05, max(1.15, 1.05 * float(item.step.max()))), xlim=(0.0, milliseconds[-1]))
     axes.text(
@@ -164,11 +164,18 @@ def _draw_bounds(axes: Any, weights: Sequence[JointWeight], suggestions: Sequenc
     axes.vlines(places, target, start, color=_LIMIT, lw=6, alpha=0.6)
     axes.plot(places, start, "v", color=_FULL, label="$K_0$")
     axes.plot(places, target, "o", color=_MEASURED, label="$K_*$")
-    axes.plot(places, [item.ceiling for item in suggestions], "_", color="0.3", ms=14, label="most the step holds")
+    axes.plot(
+        places,
+        [item.ceiling for item in suggestions],
+        "_",
+        color="0.3",
+        ms=14,
+        label="most that the physics step holds",
+    )
     lost = np.array([max(0.0, -weight.stiffness) for weight in weights])
     if (lost > 0.0).any():
         axes.plot(places[lost > 0.0], lost[lost > 0.0], "x", color="#a02020", ms=7, label="taken by the weight")
-    axes.set(yscale="log", ylabel="stiffness", xlim=(-0.6, len(places) - 0.4))
+    axes.set(yscale="log", ylabel="stiffness, N·m/rad (N/m)", xlim=(-0.6, len(places) - 0.4))
     axes.set_xticks(
         places,
         [item.joint for item in suggestions],
@@ -176,6 +183,6 @@ def _draw_bounds(axes: Any, weights: Sequence[JointWeight], suggestions: Sequenc
         ha="right" if len(places) > 6 else "center",
         fontsize=8,
     )
-    axes.set_title("suggested stiffness and what limits it", fontsize=10)
-    axes.margins(y=0.15)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.93), ncols=4, **_LEGEND)
+    axes.set_title("suggested stiffness and what limits it", fontsize=10, loc="left")
+    axes.margins(y=0.1)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=4, **_LEGEND)

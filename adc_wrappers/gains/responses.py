@@ -24,7 +24,7 @@ _HALF_POWER = np.sqrt(0.5)
 
 @dataclass(frozen=True, kw_only=True)
 class JointResponse:
-    """What one joint did on the bench: weightless, everything else locked."""
+    """The response of one joint on the bench: weightless, everything else locked."""
 
     joint: str
     stiffness: float

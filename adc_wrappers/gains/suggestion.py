@@ -94,26 +94,28 @@ def _suggest(
     inertia = float(bench.inertia[joint])
     lost = max(0.0, -weight.stiffness)
     quick, strong = inertia * (_RISE / rise) ** 2, float(bench.torque_limits[joint]) / (_RATIO * _LEAST_ACTION)
-    follows = f"rises in {rise:g} s"
+    follows = f"the least with which the joint rises in {rise:g} s"
     if strong < quick:  # a joint that saturates at once does not rise faster for a higher K
         follows = (
-            f"at K_0 asks for the torque limit with an action of {_LEAST_ACTION:g}, too weak to rise in {rise:g} s"
+            f"the motor is too weak to rise in {rise:g} s; with this K an action of {_LEAST_ACTION:g} at K_0 asks for "
+            "just the torque limit"
         )
     floors = {
         follows: min(quick, strong),
-        f"gives way by at most {sag:g} under the weight": abs(weight.torque) / sag + lost,
-        f"is twice the {lost:.3g} that the weight takes away": _AGAINST_WEIGHT * lost,
+        f"the least with which the joint gives way by at most {sag:g} under the weight": abs(weight.torque) / sag
+        + lost,
+        f"twice the {lost:.3g} that the weight takes away": _AGAINST_WEIGHT * lost,
     }
     if bench.target is not None:
         stiffness = float(bench.target[joint])
         weighty = list(floors.items())[1:]
-        missed = [f"one that {name} would be {least:.3g}" for name, least in weighty if least > stiffness]
+        missed = [f"{least:.3g} would be {name}" for name, least in weighty if least > stiffness]
         about = "; ".join(["the env's own, which is the robot's", *missed])
     else:
         name = max(floors, key=lambda key: floors[key])
-        stiffness, about = _round(floors[name]), f"the least that {name}"
+        stiffness, about = _round(floors[name]), name
         if stiffness > most:
-            stiffness, about = _floor(most), f"{about} would be {stiffness:.3g}; the physics step holds {most:.3g}"
+            stiffness, about = _floor(most), f"{stiffness:.3g} would be {about}; the physics step holds {most:.3g}"
     start, about_start = _start(bench, joint, stiffness, lost, most)
     scale, about_scale = _action_scale(bench, joint, start)
     return GainSuggestion(
@@ -132,8 +134,9 @@ def _start(bench: Bench, joint: int, stiffness: float, lost: float, most: float)
     start, about = (_round(_RATIO * stiffness), f"{_RATIO:g} K_*") if own is None else (own, "the env's own")
     if start < _AGAINST_WEIGHT * lost:
         start, about = _round(_AGAINST_WEIGHT * lost), f"twice the {lost:.3g} that the weight takes away"
+        about += "" if own is None else f"; the env's own is {own:.3g}"
     if start > most:
-        start, about = max(stiffness, _floor(most)), f"{about} would be {start:.3g}; the physics step holds {most:.3g}"
+        start, about = max(stiffness, _floor(most)), f"{start:.3g} would be {about}; the physics step holds {most:.3g}"
     return start, about
 
 
@@ -144,8 +147,8 @@ def _action_scale(bench: Bench, joint: int, start: float) -> tuple[float, str]:
         return float(bench.action_scale[joint]), "the env's own: neither torque nor range has a limit"
     if torque <= reach:
         limit = f"{bench.torque_limits[joint]:.3g}"
-        return _floor(torque), f"a full action at K_0 = {start:.3g} asks for the torque limit, {limit}"
-    return _floor(reach), f"from the nominal pose to the joint's further stop it is {reach:.3g}"
+        return _floor(torque), f"with it a full action at K_0 = {start:.3g} asks for just the torque limit, {limit}"
+    return _floor(reach), f"the joint's further stop is {reach:.3g} from the nominal pose"
 
 
 def _round(value: float) -> float:

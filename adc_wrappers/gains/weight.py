@@ -1,4 +1,4 @@
-"""What the weight does to a joint: the torque it asks for, and the stiffness it adds or takes away."""
+"""The weight on a joint: the torque it asks for, and the stiffness it adds or takes away."""
 
 from __future__ import annotations
 

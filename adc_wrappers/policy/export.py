@@ -48,7 +48,7 @@ _RANDOM_OBSERVATIONS = 512
 
 @dataclass(frozen=True, kw_only=True)
 class ExportReport:
-    """What was written and how it was checked."""
+    """A report of what was written and how it was checked."""
 
     path: Path
     """The policy file."""

@@ -52,7 +52,7 @@ _GAINS = ("simulated_stiffness", "simulated_damping", "commanded_stiffness", "co
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRecord:
-    """Where a policy comes from."""
+    """The origin of a policy."""
 
     config: dict[str, Any] | None
     """The run's ``TrainConfig`` as a dict: task, backend, settings, seed, curriculum, algorithm. None for a training

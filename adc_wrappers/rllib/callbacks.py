@@ -64,7 +64,7 @@ def find_curriculum(algorithm: Any) -> ActuatorCurriculum:
 
 
 class CurriculumCallbacks(RLlibCallback):
-    """RLlib makes one object in the driver and one in each env runner; :func:`add_curriculum` gives them settings.
+    """Callbacks in RLlib's driver and in each env runner; :func:`add_curriculum` gives them settings.
 
     In an env runner it wraps the envs and reports the episodes completed in each sample, in the answer that carries the
     sample. In the driver it closes the iteration: it adds up those episodes, moves the one curriculum, and brings

@@ -82,7 +82,7 @@ def _use_final_info(infos: dict[str, Any], ended: NDArray[np.bool_]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RunnerSettings:
-    """What an env runner needs to wrap its envs; must be picklable."""
+    """Settings with which an env runner wraps its envs; must be picklable."""
 
     curriculum: CurriculumConfig | None = None
     """Settings; None for what the envs recommend, else the paper's."""

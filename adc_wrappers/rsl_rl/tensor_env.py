@@ -19,7 +19,7 @@ _RECENT_EPISODES = 100
 
 
 class TensorVecEnv(VecEnv):
-    """Lets RSL-RL train on a simulator's batch of tensors; nothing is read from the device in a step.
+    """A simulator's batch of tensors for RSL-RL to train on; nothing is read from the device in a step.
 
     Args:
         env: A ``gymnasium.Env`` with ``num_envs`` of this library, with the curriculum's wrapper around it.

@@ -18,6 +18,7 @@ from adc_wrappers.training.trained import check_weights, keep_settings, read_ten
 
 from .config import runner_config
 from .run_folder_runner import RunFolderRunner, rank
+from .starting import begin_with
 from .tensor_env import TensorVecEnv
 from .vec_env import RslRlVecEnv
 
@@ -63,6 +64,8 @@ def _learn(
         runner = _build(config, env, folder, reporter)
         if resume and not runner.restore():
             env.reset(seed=config.seed + rank() + runner.steps)
+        if config.start_from is not None and runner.steps == 0:
+            begin_with(runner.alg, env, config)
         remaining = config.iterations - runner.curriculum_env.curriculum.iteration
         if remaining > 0:
             runner.learn(remaining, init_at_random_ep_len=config.on_tensors)

@@ -25,7 +25,7 @@ _RECENT_EPISODES = 100
 
 
 class RslRlVecEnv(VecEnv):
-    """Lets RSL-RL train on a batched env as it is.
+    """A batched env, as it is, for RSL-RL to train on.
 
     Args:
         env: A vector env over boxes that resets finished envs in the same step, such as those of

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from adc_wrappers.core.errors import CheckpointError
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.core.reading import parse_json
 
-__all__ = ["Checkpoint", "CheckpointError", "CheckpointStore"]
+__all__ = ["Checkpoint", "CheckpointStore"]
 
 _MANIFEST = "manifest.json"
 _FORMAT = "adc-checkpoint"
@@ -27,13 +28,9 @@ _ARCHIVE_ERRORS = (
 """What zipfile raises for an archive that is damaged; a RuntimeError where it says that it is encrypted."""
 
 
-class CheckpointError(RuntimeError):
-    """A checkpoint that is broken, foreign, or missing."""
-
-
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds."""
+    """The contents of one checkpoint."""
 
     path: Path
     """The file it came from."""

@@ -18,7 +18,7 @@ SECONDS = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """How one episode ended."""
+    """The end of one episode."""
 
     env_id: int
     """Where it was played."""
@@ -37,7 +37,7 @@ class Clip:
 
 
 class ClipRecorder:
-    """Keeps the last seconds of every env, and for each failure mode the clip of its first episode.
+    """The last seconds of every env, and for each failure mode the clip of its first episode.
 
     First is the one in the env with the smallest number, and not the one that ended first, which would be a short one.
 
@@ -111,7 +111,7 @@ class EpisodeRow:
 
 
 class EpisodeLog:
-    """Counts a fixed share of episodes in every env, so that short ones are not favoured.
+    """A fixed share of counted episodes in every env, so that short ones are not favoured.
 
     Args:
         num_envs: Envs in the batch.

@@ -28,7 +28,7 @@ __all__ = ["LOCK_FILE", "FolderLock", "FolderLockedError", "LockOwner", "holding
 
 @dataclass(frozen=True)
 class LockOwner:
-    """Who holds a lock."""
+    """The process that holds a lock."""
 
     host: str
     """Name of the machine."""

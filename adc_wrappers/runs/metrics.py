@@ -15,7 +15,7 @@ __all__ = ["MetricsFile"]
 
 
 class MetricsFile:
-    """Appends rows of numbers with fixed columns, and drops the rows that a resumed run will write again."""
+    """A file of rows with fixed columns, from which a resumed run drops the rows that it will write again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -34,7 +34,7 @@ __all__ = [
 
 
 class CurriculumCallback(BaseCallback):
-    """Closes the curriculum's iteration when a rollout ends and logs it under ``adc/``.
+    """A callback that closes the curriculum's iteration when a rollout ends and logs it under ``adc/``.
 
     When training starts it warns of what would go wrong in silence: a model that was loaded without its curriculum,
     and callbacks of SB3 that evaluate beside the target gains or save a model without the curriculum.
@@ -112,7 +112,7 @@ def _warn_of_unaware(callback: BaseCallback) -> None:
 
 
 class TargetGainsEvalCallback(EvalCallback):
-    """Evaluates on an env whose joints are at the target gains, and checks that they are.
+    """A callback that evaluates on an env whose joints are at the target gains, and checks that they are.
 
     Args:
         eval_env: A VecEnv whose curriculum is pinned (``training=False``), or one without a curriculum, which is then
@@ -233,7 +233,7 @@ class KLAdaptiveLearningRate:
 
 
 class KLAdaptiveCallback(BaseCallback):
-    """Feeds ``train/approx_kl`` of each update, the last one included, to a :class:`KLAdaptiveLearningRate`."""
+    """A callback that feeds ``train/approx_kl`` of every update, the last too, to a :class:`KLAdaptiveLearningRate`."""
 
     def __init__(self, schedule: KLAdaptiveLearningRate) -> None:
         super().__init__()

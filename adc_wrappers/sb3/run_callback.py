@@ -32,7 +32,7 @@ __all__ = ["RunCallback", "load_parameters", "restore"]
 
 
 class RunCallback(BaseCallback):
-    """Writes a row of metrics when a rollout ends and a checkpoint when the update after it is done.
+    """A callback that writes metrics when a rollout ends and a checkpoint when the update after it is done.
 
     Put it behind the callbacks whose results it records.
 

@@ -129,7 +129,7 @@ def load_module(config: TrainConfig, checkpoint: Checkpoint) -> torch.nn.Module:
 
 
 class _MeanAction(torch.nn.Module):
-    """From observations to the mean action of an SB3 policy.
+    """The mean action of an SB3 policy as a function of observations.
 
     Args:
         policy: An actor-critic policy with a Gaussian over a box.

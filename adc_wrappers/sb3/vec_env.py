@@ -199,7 +199,7 @@ def find_curriculum(venv: Any) -> CurriculumMethods:
 
 
 class ActionVecEnv(VecEnvWrapper):
-    """Adds noise to actions and scales them, as an :class:`~adc_wrappers.training.ppo.ActionConfig` says.
+    """Noise on actions and their scale, as an :class:`~adc_wrappers.training.ppo.ActionConfig` says.
 
     Args:
         venv: The env with the curriculum.

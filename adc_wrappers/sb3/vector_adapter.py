@@ -17,7 +17,7 @@ __all__ = ["VectorEnvAdapter"]
 
 
 class VectorEnvAdapter(VecEnv):
-    """Lets Stable-Baselines3 train on a batched env as it is.
+    """A batched env, as it is, for Stable-Baselines3 to train on.
 
     Args:
         env: A vector env that resets finished envs in the same step, such as those of ``make_env(…, num_envs=…)``;

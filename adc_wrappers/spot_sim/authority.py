@@ -55,7 +55,7 @@ BODY = "body"
 
 
 class LeaseVerdict(Enum):
-    """What the robot thinks of a lease; the names are those of ``LeaseUseResult``."""
+    """The robot's verdict on a lease; the names are those of ``LeaseUseResult``."""
 
     STATUS_OK = 1
     STATUS_INVALID_LEASE = 2
@@ -66,7 +66,7 @@ class LeaseVerdict(Enum):
 
 
 class LeaseBook:
-    """Hands out the lease of the body and judges its use.
+    """The book of the body's lease: who holds it, and whether a use of it is right.
 
     A lease is ``[n]``; a client counts on below it: ``[n, 1]``, ``[n, 2]`` and so on. It may hand one of these to
     another client, which counts on below that: ``[n, 1, 0]``, ``[n, 1, 1]``. Numbers are compared from the left, as the
@@ -155,7 +155,7 @@ _SETTLING = 3.5  # seconds between the two timeouts, where an endpoint gives onl
 
 
 class StopLevel(IntEnum):
-    """How hard to stop; the smallest of all endpoints' counts. The numbers are those of ``EstopStopLevel``."""
+    """The level of a stop, of which the smallest of all endpoints counts; numbers are those of ``EstopStopLevel``."""
 
     CUT = 1
     SETTLE_THEN_CUT = 2

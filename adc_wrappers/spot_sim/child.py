@@ -59,7 +59,7 @@ _SWITCH = 0.0005  # seconds after which threads make way: commands must not wait
 
 
 class ControlChannel:
-    """Carries out requests of the process that started the robot.
+    """The channel on which the process that started the robot has its requests carried out.
 
     Args:
         server: The running robot.

@@ -12,7 +12,7 @@ _EPOCH = 1_700_000_000 * SECOND  # where simulated time begins
 
 
 class RobotClock(ABC):
-    """Turns the physics' own time into stamps. All times are whole nanoseconds.
+    """A clock that makes stamps of the physics' own time. All times are whole nanoseconds.
 
     Args:
         origin: Stamp of the beginning of the simulation.
@@ -35,7 +35,7 @@ class RobotClock(ABC):
 
 
 class SimulatedClock(RobotClock):
-    """Shows how much has been simulated; stands still in between."""
+    """A clock of what has been simulated; it stands still in between."""
 
     def __init__(self) -> None:
         super().__init__(_EPOCH)
@@ -48,7 +48,7 @@ class SimulatedClock(RobotClock):
 
 
 class WallClock(RobotClock):
-    """Shows this computer's time, with a skew; steady even if that is set.
+    """This computer's clock with a skew; steady even if that is set.
 
     Args:
         skew: Seconds by which it is ahead.

@@ -29,7 +29,7 @@ class Motors(Enum):
 
 
 class Mode(Enum):
-    """What the robot is doing."""
+    """The robot's present activity."""
 
     OFF = "off"
     SIT = "sit"
@@ -54,7 +54,7 @@ _BATTERY = 30.0
 
 @dataclass
 class Condition:
-    """What faults can change; nothing of it changes by itself."""
+    """The condition that faults can change; nothing of it changes by itself."""
 
     motor_temperatures: dict[str, float] = field(default_factory=lambda: dict.fromkeys(JOINT_NAMES, _MOTORS))
     """°C, by our names of the joints; empty if the robot does not report them."""
@@ -96,7 +96,7 @@ _KEPT = 400
 
 
 class History:
-    """Remembers when mode, motors, rest or the owner of the lease changed; the oldest changes are forgotten."""
+    """The times at which mode, motors, rest or the lease's owner changed; the oldest changes are forgotten."""
 
     def __init__(self) -> None:
         self._changes: deque[dict[str, Any]] = deque(maxlen=_KEPT)

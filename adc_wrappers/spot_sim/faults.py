@@ -116,7 +116,7 @@ _THIEF = "tablet"
 
 
 class FaultInjector:
-    """Makes things go wrong, now or later.
+    """An injector of faults, now or later.
 
     Args:
         robot: The victim.

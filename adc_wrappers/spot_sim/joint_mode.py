@@ -20,7 +20,7 @@ __all__ = ["FARTHEST_END", "CommandStream", "JointMode", "StreamStatus"]
 
 
 class StreamStatus(Enum):
-    """How a stream ends; the names are those of ``JointControlStreamResponse``."""
+    """The end of a stream; the names are those of ``JointControlStreamResponse``."""
 
     STATUS_OK = 1
     STATUS_INVALID_REQUEST = 2

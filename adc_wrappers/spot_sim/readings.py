@@ -114,7 +114,7 @@ class Subscription:
 
 
 class StateLink:
-    """Hands every state to every subscriber; loses, delays or reorders them on demand.
+    """The way of every state to every subscriber, on which states are lost, delayed or reordered on demand.
 
     Args:
         resend: Send the last state again when a delay leaves nothing to send, as lockstep needs: a client that waits

@@ -22,7 +22,7 @@ MAX_DELAY = 4
 
 @dataclass(frozen=True, kw_only=True)
 class PracticeSettings:
-    """How a practice robot behaves. The defaults give exactly the Spot of ``make_env("spot-…", backend="mujoco")``."""
+    """Settings of a practice robot; the defaults give exactly the Spot of ``make_env("spot-…", backend="mujoco")``."""
 
     clock: str = "lockstep"
     """``"lockstep"``: the robot's clock is simulated time, and in joint mode a command moves it on by ``step``;

@@ -31,7 +31,7 @@ _COLORS = 64
 
 
 class Film:
-    """Draws the robot with a body of its own, so that drawing disturbs nothing.
+    """Pictures of the robot, drawn with a body of its own, so that drawing disturbs nothing.
 
     Args:
         robot: Whom to film.
@@ -113,7 +113,7 @@ _STATUS_EVERY = 10  # pictures
 
 
 class _Mirror:
-    """Where a practice robot is, from its status."""
+    """The place of a practice robot, from its status."""
 
     def __init__(self, robot: PracticeRobot) -> None:
         self._robot = robot

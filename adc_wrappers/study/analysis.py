@@ -45,7 +45,7 @@ _CURVE_REPETITIONS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class ConditionNumbers:
-    """What a report says about a condition."""
+    """Numbers of a report about one condition."""
 
     condition: Condition
     """Which."""

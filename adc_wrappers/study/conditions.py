@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobotFacts:
-    """What rules may need to know of the robot."""
+    """Facts about the robot that rules may need."""
 
     joint_names: tuple[str, ...]
     """Its joints."""
@@ -133,7 +133,7 @@ _TRAINING = ("early_termination",)
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRow:
-    """What the paper reports of a condition: mean and standard deviation over ten seeds, on the handstand."""
+    """The paper's report on a condition: mean and standard deviation over ten seeds, on the handstand."""
 
     tables: tuple[int, ...]
     """1 for the ablation study, 2 for the additional ablations of the appendix."""
@@ -159,7 +159,7 @@ class PaperRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """In what a training differs from the base config, which is ADC."""
+    """A training's difference from the base config, which is ADC."""
 
     name: str
     """Name of the file, and of the folder with its runs."""

@@ -132,7 +132,7 @@ class _Worker:
 
 
 class one_thread_each:  # noqa: N801 (a context manager)
-    """Lets child processes start with one thread: as many runs as cores are faster side by side."""
+    """A context in which child processes start with one thread: as many runs as cores are faster side by side."""
 
     def __enter__(self) -> None:
         """Set what the numerical libraries read when they are loaded."""
@@ -319,7 +319,7 @@ def _result(submitted: Any, job: Job) -> JobResult:
 
 @dataclass
 class StudyOutcome:
-    """What became of the runs."""
+    """The outcome of the runs."""
 
     kept: list[Job] = field(default_factory=list)
     """Finished before; not touched."""

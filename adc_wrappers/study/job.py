@@ -65,7 +65,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class JobResult:
-    """How a run went."""
+    """The result of one run."""
 
     condition: str
     """Name of the condition."""

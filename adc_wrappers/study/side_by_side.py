@@ -37,7 +37,7 @@ _CAPTION = 26
 
 
 class RunsWatch(AbstractContextManager["RunsWatch"]):
-    """Tells, about once a second, how far runs in other processes are, by what is in their folders.
+    """A watch on runs in other processes, which tells about once a second how far they are, by their folders.
 
     Args:
         jobs: The runs.

@@ -1,4 +1,4 @@
-"""What a study says about the curriculum, in sentences that nobody had to write, and how far they can be trusted."""
+"""A study's verdict on the curriculum, in sentences that nobody had to write, and how far they can be trusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HARDLY = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a study says."""
+    """The verdict of a study."""
 
     kind: str
     """``"better"``, ``"worse"`` or ``"open"``: ADC beside training at the target stiffness."""

@@ -19,7 +19,7 @@ _Array = NDArray[np.float64]
 
 
 class Excitation(Protocol):
-    """Decides the next joint targets from time and state."""
+    """A motion that decides the next joint targets from time and state."""
 
     def targets(self, time: float, state: RobotState) -> _Array:
         """Return targets for the next policy step, rad, ``(joints,)``."""

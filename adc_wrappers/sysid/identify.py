@@ -43,7 +43,7 @@ _EQUAL = 6.0  # about the 95 % quantile of chi-squared per parameter, doubled fo
 
 @dataclass(frozen=True, kw_only=True)
 class IdentifySettings:
-    """How to search."""
+    """Settings of a search."""
 
     free: tuple[FreeParameter, ...] = DEFAULT_FREE
     """Free parameters."""

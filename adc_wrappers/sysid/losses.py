@@ -20,7 +20,7 @@ BROKEN = 1e6
 
 
 class Measured(NamedTuple):
-    """What was measured at the rows that are compared, each ``(rows, joints)``."""
+    """Measurements at the rows that are compared, each ``(rows, joints)``."""
 
     positions: _Array
     velocities: _Array

@@ -18,7 +18,7 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class HiddenParameters:
-    """What the robot does not tell."""
+    """Parameters that the robot does not tell."""
 
     stiffness_scale: float = 1.0
     """Stiffness that acts, as a multiple of the commanded one."""

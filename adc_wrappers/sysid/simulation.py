@@ -38,7 +38,7 @@ def model_digest(robot: Mapping[str, Any]) -> str | None:
 
 
 class Prediction(NamedTuple):
-    """What candidates would have measured, each ``(candidates, rows, joints)``; NaN where a simulation broke."""
+    """Measurements that candidates would give, each ``(candidates, rows, joints)``; NaN where a simulation broke."""
 
     positions: _Array
     velocities: _Array
@@ -63,7 +63,7 @@ def identification_robot(
 
 
 class WindowSimulator:
-    """Simulates windows open loop from their measured starts under the logged targets.
+    """A simulator of windows, open loop, from their measured starts under the logged targets.
 
     A batch holds ``candidates`` times the windows; more candidates are simulated one batch after another.
 

@@ -29,7 +29,7 @@ _AGREEMENT = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class SavedIdentification:
-    """What ``identification.json`` says that a validation needs."""
+    """The part of ``identification.json`` that a validation needs."""
 
     values: tuple[float, ...]
     parameters: tuple[dict[str, Any], ...]

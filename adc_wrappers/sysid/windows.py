@@ -18,7 +18,7 @@ _Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSettings:
-    """How a log is cut."""
+    """Settings by which a log is cut."""
 
     length: float = 0.5
     """Seconds that are compared in one window."""

@@ -83,6 +83,9 @@ class TrainConfig:
     actions: ActionConfig = field(default_factory=ActionConfig)
     """What happens to actions between the policy and the env in training."""
 
+    start_from: str | None = None
+    """Run folder whose newest policy the training begins with, of this task or of one that can be lifted into it."""
+
     def __post_init__(self) -> None:
         spec = find_task(self.task)
         for name, known in (("trainer", TRAINERS), ("workers", WORKERS)):
@@ -96,6 +99,10 @@ class TrainConfig:
         if self.backend in spec.native and self.workers != "batch":
             raise CurriculumError(
                 f"backend {self.backend!r} steps all envs together: expected workers 'batch', got {self.workers!r}."
+            )
+        if self.start_from is not None and self.trainer != "rsl_rl":
+            raise CurriculumError(
+                f"start_from: expected trainer 'rsl_rl', which can begin with weights, got {self.trainer!r}."
             )
         if self.checkpoint_every < 1:
             raise CurriculumError(f"checkpoint_every: expected at least 1, got {self.checkpoint_every}.")

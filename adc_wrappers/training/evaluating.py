@@ -42,7 +42,7 @@ BATCH = 100
 
 
 class EvaluablePolicy(Protocol):
-    """What is evaluated."""
+    """A policy that can be evaluated."""
 
     @property
     def config(self) -> TrainConfig:
@@ -62,7 +62,7 @@ class EvaluablePolicy(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSetup:
-    """Where and how a policy is evaluated."""
+    """The env in which a policy is evaluated, and at which gains."""
 
     task: str
     """Name of the task."""

@@ -10,11 +10,12 @@ from typing import Any
 from adc_wrappers.core import CurriculumError
 from adc_wrappers.core.config import AUTHORS
 from adc_wrappers.core.errors import did_you_mean
+from adc_wrappers.envs.registry import find_task
 
 from .config import TrainConfig, recommended_curriculum
 from .ppo import ActionConfig, PpoConfig
 
-__all__ = ["PAPER_PPO", "RECIPES", "Recipe", "default_config", "find_recipe", "recipe_names"]
+__all__ = ["PAPER_PPO", "RECIPES", "Recipe", "default_config", "find_recipe", "first_config", "recipe_names"]
 
 PAPER_PPO = PpoConfig(
     total_steps=10_000 * 24 * 4096, num_envs=4096, n_steps=24, batch_size=24 * 4096 // 4, initial_std=1.0
@@ -24,7 +25,7 @@ PAPER_PPO = PpoConfig(
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How to train a task."""
+    """The way to train a task."""
 
     trainer: str
     """Which adapter trains."""
@@ -49,6 +50,9 @@ class Recipe:
 
     actions: ActionConfig = field(default_factory=ActionConfig)
     """What happens to actions between the policy and the joint targets in training."""
+
+    first: tuple[str, str] | None = None
+    """Task and recipe that ``adc train`` trains before, to begin with its policy; a study begins with nothing."""
 
 
 HANDSTAND_CPU = Recipe(
@@ -133,6 +137,7 @@ HANDSTAND_ROBOT = dataclasses.replace(
     ppo=dataclasses.replace(HANDSTAND_CPU.ppo, total_steps=40_000_000),
     settings={"preset": "robot"},
     curriculum=_BY_PROGRESS,
+    first=("spot-planar-handstand", "robot"),
 )
 """A handstand that may run on a robot, see ``docs/recipes/handstand_robot.md``: behind the command limiter."""
 
@@ -292,3 +297,26 @@ def default_config(
         checkpoint_every=chosen.checkpoint_every,
         actions=chosen.actions,
     )
+
+
+def first_config(config: TrainConfig) -> TrainConfig | None:
+    """Return the config of the training that a recipe wants done before; None if it wants none.
+
+    It has the seed, the stiffnesses, and the settings other than the recipe's, of the training that it is for.
+    """
+    recipe = find_recipe(config.task, config.recipe)
+    if recipe.first is None:
+        return None
+    task, name = recipe.first
+    ends = {key: getattr(config.curriculum, key) for key in ("start_stiffness", "target_stiffness")}
+    if not all(isinstance(value, float | int) for value in ends.values()):
+        raise CurriculumError(
+            f"the recipe trains {task} first, whose joints are others: expected one stiffness for all joints, got "
+            f"{ends}. Train {task} yourself and give it with --start-from."
+        )
+    settings = find_task(config.task).task_settings(config.settings)
+    own = {key: value for key, value in settings.items() if recipe.settings.get(key) != value}
+    known = find_task(task).backends
+    first = default_config(task, config.backend if config.backend in known else known[0], own, recipe=name)
+    curriculum = dataclasses.replace(first.curriculum, seed=config.seed, **ends)
+    return dataclasses.replace(first, seed=config.seed, curriculum=curriculum)

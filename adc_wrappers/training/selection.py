@@ -26,7 +26,7 @@ _FORMAT, _VERSION = "adc-select-k0", 1
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionRule:
-    """Which stiffnesses are tried, and when one passes; the defaults are the paper's."""
+    """The stiffnesses that are tried, and when one passes; the defaults are the paper's."""
 
     target: float
     """K_*, where the search begins."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "QuietReporter",
     "Trainer",
+    "check_trainer",
     "find_trainer",
     "finish_run",
     "quietly",
@@ -31,7 +32,7 @@ __all__ = [
 
 
 class Trainer(Protocol):
-    """What a module ``adc_wrappers.<library>.training`` has."""
+    """The interface of a module ``adc_wrappers.<library>.training``."""
 
     def make_training_env(self, config: TrainConfig) -> Any:
         """Build the env that a config trains in, as the library sees it."""
@@ -87,11 +88,24 @@ def trainer_for(config: TrainConfig) -> Trainer:
         raise MissingExtraError(error.package, error.extra, error.purpose, offer) from error
 
 
+def check_trainer(config: TrainConfig) -> None:
+    """Refuse a run whose trainer is not installed, before anything is written; one that is is not imported.
+
+    Raises:
+        MissingExtraError: As of :func:`trainer_for`.
+    """
+    if not _installed(config.trainer):
+        trainer_for(config)
+
+
+def _installed(name: str) -> bool:
+    packages = ("torch", "rsl_rl" if name == "rsl_rl" else "stable_baselines3")
+    return all(importlib.util.find_spec(package) is not None for package in packages)
+
+
 def _can_train(name: str, config: TrainConfig) -> bool:
     """Whether a trainer is installed and has every setting of a run."""
-    packages = ("torch", "rsl_rl" if name == "rsl_rl" else "stable_baselines3")
-    installed = all(importlib.util.find_spec(package) is not None for package in packages)
-    return installed and (name == "rsl_rl" or not config.ppo.of_rsl_rl_only())
+    return _installed(name) and (name == "rsl_rl" or not config.ppo.of_rsl_rl_only())
 
 
 def trainer_module(name: str) -> Any:

@@ -19,7 +19,7 @@ _RUN_FILE = "wandb.json"
 
 
 class WandbReporter:
-    """Tells Weights & Biases about every iteration, and another reporter too.
+    """A reporter that tells Weights & Biases about every iteration, and another reporter too.
 
     A run folder keeps the id of its W&B run, so that a resumed training goes on there. Where and whether anything is
     sent is W&B's own affair: ``WANDB_MODE=offline`` keeps all of it on this computer, in ``WANDB_DIR`` or ``./wandb``.

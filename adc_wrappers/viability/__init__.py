@@ -1,7 +1,7 @@
 """Viability, or why a task does not start to learn: kernels of the cart-pole, a meter of narrowness for any task."""
 
 from .advice import Advice, advise
-from .coverage import Coverage, Inclusion, common_states, compare_kernels, kernel_coverage, kernel_family
+from .coverage import Coverage, Inclusion, common_states, compare_kernels, kernel_coverage, kernel_family, linear_bound
 from .grid import Grid, Transitions, sweep, tabulate
 from .kernel import CartPoleKernel, KernelSettings, cartpole_kernel
 from .narrowness import Narrowness, SearchSettings, estimate_narrowness, save_states
@@ -33,6 +33,7 @@ __all__ = [
     "inverted_command",
     "kernel_coverage",
     "kernel_family",
+    "linear_bound",
     "regulator",
     "save_states",
     "success_curve",

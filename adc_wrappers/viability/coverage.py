@@ -11,11 +11,19 @@ from numpy.typing import NDArray
 
 from adc_wrappers.core.errors import CurriculumError
 
-from .kernel import CartPoleKernel, KernelSettings, cartpole_kernel
+from .kernel import CartPoleKernel, KernelSettings, cartpole_kernel, unstable_direction
 from .plant import CartPlant
 from .success import StartGrid
 
-__all__ = ["Coverage", "Inclusion", "common_states", "compare_kernels", "kernel_coverage", "kernel_family"]
+__all__ = [
+    "Coverage",
+    "Inclusion",
+    "common_states",
+    "compare_kernels",
+    "kernel_coverage",
+    "kernel_family",
+    "linear_bound",
+]
 
 _Judged = tuple[CartPoleKernel, NDArray[np.bool_], NDArray[np.float64]]
 
@@ -39,7 +47,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Inclusion:
-    """How V_T(ω_1) lies in V_T(ω_2), over one common set of states."""
+    """The inclusion of V_T(ω_1) in V_T(ω_2), over one common set of states."""
 
     low: float
     high: float
@@ -89,8 +97,13 @@ def kernel_coverage(kernel: CartPoleKernel, starts: StartGrid) -> Coverage:
         estimate=starts.share(kernel.contains(states))[0],
         verified=verified,
         error=error,
-        outer=starts.share(np.abs(kernel.coordinate(states)) <= 1.0)[0],
+        outer=linear_bound(kernel.plant, starts),
     )
+
+
+def linear_bound(plant: CartPlant, starts: StartGrid) -> float:
+    """Return the share of starts with |e| ≤ 1: of the linearized plant no more is viable, at any horizon."""
+    return starts.share(np.abs(starts.states() @ unstable_direction(plant)) <= 1.0)[0]
 
 
 def common_states(plant: CartPlant, speed: float = 3.0, rate: float = 6.0, points: int = 11) -> NDArray[np.float64]:

@@ -84,7 +84,7 @@ class Grid:
 
 
 class Transitions(NamedTuple):
-    """Where each choice leads from each vertex."""
+    """Destinations of each choice from each vertex."""
 
     corners: NDArray[np.int32]
     """First corner of the cell that is reached, ``(vertices, choices)``."""

@@ -30,7 +30,7 @@ __all__ = ["Narrowness", "SearchSettings", "estimate_narrowness", "kernel_epsilo
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """How hard it is tried to save a state."""
+    """Settings of the search for a way to save a state: how hard it is tried."""
 
     horizon: int = 100
     """T, policy steps: of exploration and of viability."""
@@ -62,7 +62,7 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class Narrowness:
-    """What random exploration meets at one stiffness."""
+    """Findings of random exploration at one stiffness."""
 
     stiffness: float
     survival: NDArray[np.float64]

@@ -87,8 +87,18 @@ def survival_rows(found: Sequence[Narrowness]) -> tuple[list[str], list[list[Any
 _COLOURS = ("#9bb8d3", "#4b86b8", "#153e66")
 
 
-def draw_viability(curve: SuccessCurve, shown: Sequence[float], coverage: Sequence[Coverage], path: Path) -> Path:
-    """Draw the paper's figure: slices for some ω_n, and the success rate with the kernel's coverage above it."""
+def draw_viability(
+    curve: SuccessCurve, shown: Sequence[float], coverage: Sequence[Coverage], bounds: Sequence[float], path: Path
+) -> Path:
+    """Draw the paper's figure: slices for some ω_n, and the success rate with what bounds it.
+
+    Args:
+        curve: p(ω_n).
+        shown: The ω_n of the slices.
+        coverage: The kernel's coverage, at any ω_n.
+        bounds: The linearized plant's bound at each ω_n of the curve, so that no line is drawn past its points.
+        path: The picture.
+    """
     plt = pyplot("Drawing viability")
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.9), constrained_layout=True)
     angles, rates = curve.starts.axes()
@@ -115,11 +125,10 @@ def draw_viability(curve: SuccessCurve, shown: Sequence[float], coverage: Sequen
     if coverage:
         frequencies = [row.frequency for row in coverage]
         verified, error = [row.verified for row in coverage], [row.error for row in coverage]
-        outer = [row.outer for row in coverage]
         right.errorbar(
             frequencies, verified, error, fmt="s", ms=4, color="#c2571a", capsize=2, label="$C_T$: kernel, verified"
         )
-        right.plot(frequencies, outer, "--", lw=1, color="0.5", label="bound of the linearized plant")
+    right.plot(curve.frequencies, bounds, "--", lw=1, color="0.5", label="bound of the linearized plant")
     right.set(xlabel="natural frequency $\\omega_n$ (rad/s)", ylabel="share of the starts", ylim=(0, 1), xlim=(0, None))
     right.legend(frameon=False, fontsize=8, loc="lower right")
     return _save(plt, figure, (left, right), path)

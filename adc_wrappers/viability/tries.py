@@ -123,7 +123,7 @@ Policy = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Tries:
-    """What is tried: row i starts from state ``owners[i]``."""
+    """A batch of tries: row i starts from state ``owners[i]``."""
 
     owners: NDArray[np.int64]
     """Rows of the snapshot."""

@@ -20,7 +20,7 @@ _STATUS_EVERY = 10  # steps
 
 
 class PuppetPage:
-    """Serves a page on this computer alone that shows a puppet.
+    """A page, on this computer alone, that shows a puppet.
 
     To look from elsewhere, forward the port: ``ssh -L 8080:127.0.0.1:8080 HOST``.
 

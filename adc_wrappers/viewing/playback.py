@@ -72,7 +72,7 @@ _PUSH = 0.5  # m/s, the largest of the paper's pushes
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybackStatus:
-    """How far a playback is."""
+    """The status of a playback."""
 
     episode: int
     step: int

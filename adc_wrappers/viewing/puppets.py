@@ -21,7 +21,7 @@ _RAIL_HEIGHT = 0.6
 
 
 class LinkPose(NamedTuple):
-    """Where a link is in the world."""
+    """The pose of a link in the world."""
 
     position: NDArray[np.float64]
     """m, ``(3,)``."""
@@ -48,7 +48,7 @@ class Puppet(ABC):
 
 
 class FollowingCamera:
-    """Says how a camera must move to keep something in the frame.
+    """The shifts of a camera that keep something in the frame.
 
     It stays where it is while that moves about within ``radius``, so that whoever looks may turn the camera in peace.
 

@@ -31,7 +31,7 @@ _TOUCHING: Final = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Breach:
-    """Why a policy was stopped."""
+    """The reason why a policy was stopped."""
 
     check: str
     """Which check. Of a command: ``finite``, ``position``, ``slew``, ``slew_change``, ``reach``, ``torque``. Of a
@@ -55,7 +55,7 @@ class Breach:
 
 
 class Moment(NamedTuple):
-    """What the guard looks at before targets are sent; everything of one robot."""
+    """The moment before targets are sent, as the guard looks at it; everything of one robot."""
 
     state: RobotState
     """The state that the targets come from; row 0 is looked at."""
@@ -85,7 +85,7 @@ def torque_limits(joint_positions: _Array) -> _Array:
 
 
 class Guard:
-    """Looks at every command before it is sent and at every state after it; remembers the phase of the stand.
+    """A guard that looks at every command before it is sent and at every state after it, and knows the stand's phase.
 
     Args:
         limits: The numbers.

@@ -33,7 +33,7 @@ class ByKind(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Envelope:
-    """How the body may be turned and move, and how fast and far from their targets joints may be, in one phase."""
+    """Bounds of one phase: how the body may turn and move, how fast and far from their targets joints may be."""
 
     lean: tuple[float, float]
     """Least and largest lean in the plane of symmetry, degrees: 0 level, 90 in the stance."""
@@ -68,7 +68,7 @@ class Envelope:
 
 @dataclass(frozen=True, kw_only=True)
 class GuardLimits:
-    """What a robot may be asked to do, and what it may be seen to do. A breach stops the policy; nothing is clipped."""
+    """Limits of what a robot may be asked and seen to do. A breach stops the policy; nothing is clipped."""
 
     beyond_stop: float
     """How far a joint target may lie beyond the joint's mechanical range, rad."""

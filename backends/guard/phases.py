@@ -42,7 +42,7 @@ def lean_and_side(gravity: Any, wanted: Sequence[float]) -> tuple[float, float]:
 
 
 class PhaseTracker:
-    """Follows one robot through a stand; before the policy acts, it is being taken over.
+    """The phases of one robot in a stand; before the policy acts, it is being taken over.
 
     Args:
         wanted: Direction of gravity in the body frame in the stance.

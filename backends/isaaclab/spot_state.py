@@ -16,7 +16,7 @@ __all__ = ["SpotReader"]
 
 
 class SpotReader:
-    """Reads and places Spots in an Isaac Lab scene, whatever order its engine has joints and links in.
+    """A reader and placer of Spots in an Isaac Lab scene, whatever order its engine has joints and links in.
 
     Args:
         robot: Isaac Lab's articulation.

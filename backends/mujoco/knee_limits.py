@@ -43,7 +43,7 @@ class SlopedKnees(NamedTuple):
 
 
 class KneeLimits:
-    """Writes the limits of a batch's knees.
+    """The torque limits of a batch's knees, written into the engine.
 
     The engine clips an actuator's force at constants. A limit that is a slope, ``τ ≤ c + s·q``, becomes a constant if a
     spring with the torque ``s·q`` acts on the joint and the actuator gives so much less: the sum is the PD law, clipped

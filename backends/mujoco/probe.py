@@ -1,4 +1,4 @@
-"""Moves one joint of any MuJoCo model while everything else is locked, to prove and to measure gains by motion."""
+"""A probe that moves one joint of any MuJoCo model and locks all else, to prove and to measure gains by motion."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["StateReader"]
 
 
 class StateReader:
-    """Reads the state of a batch; float64, as the engine computes.
+    """A reader of a batch's state; float64, as the engine computes.
 
     Args:
         stepper: The batch.

@@ -20,7 +20,7 @@ __all__ = ["KEPT_STEPS", "MAX_SPEED", "BatchStepper", "CommandDelay", "JointTrac
 
 
 class CommandDelay:
-    """Turns the targets of a policy step into the targets of its physics steps.
+    """The way from the targets of a policy step to the targets of its physics steps.
 
     Until the first targets arrive, a robot is told to hold a pose: at first ``pose``, after a reset that of its start.
 

@@ -70,7 +70,7 @@ def pd_torques(
 
 
 class DelayLine:
-    """Hands position targets on some physics steps late; until the first arrives, the robot is told to hold a pose."""
+    """Position targets on their way, some physics steps late; until the first arrives, a pose is held."""
 
     def __init__(self, pose: list[float]) -> None:
         self.delay = 0

@@ -21,7 +21,7 @@ Vector = tuple[float, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class WorldSettings:
-    """What every world of a batch has in common; sent to worker processes."""
+    """Settings that every world of a batch shares; sent to worker processes."""
 
     model: str
     """URDF text, or the path of a URDF file."""
@@ -51,7 +51,7 @@ class LoadedRobot:
 
 @dataclass(frozen=True, kw_only=True)
 class RobotDescription:
-    """What the backend must know of a model before it makes worlds of it."""
+    """Facts about a model that the backend needs before it makes worlds of it."""
 
     link_names: tuple[str, ...]
     base_mass: float

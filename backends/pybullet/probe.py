@@ -1,4 +1,4 @@
-"""Moves one joint of a body in PyBullet while everything else is locked, to prove gains by motion."""
+"""A probe that moves one joint of a body in PyBullet and locks all else, to prove gains by motion."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ LICENCE: Final = "joint_level_control"
 
 @dataclass(frozen=True, kw_only=True)
 class SpotConnection:
-    """How a Spot is reached. Passwords are no setting: they come from the environment or from a prompt."""
+    """The way to a Spot. Passwords are no setting: they come from the environment or from a prompt."""
 
     hostname: str
     """Address of the robot; ``127.0.0.1`` for a practice robot, together with its ``certificate``."""

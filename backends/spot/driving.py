@@ -36,7 +36,7 @@ HOLD_SECONDS = 2.0
 
 
 class JointDriver:
-    """Drives the joints of one robot through one episode.
+    """The driver of one robot's joints through one episode.
 
     Args:
         session: A robot that stands, with motors on.

@@ -51,7 +51,7 @@ _FEET: Final = [LINK_NAMES.index(name) for name in FOOT_NAMES]
 
 
 class StateEstimator:
-    """Keeps the height of flat ground in the robot's odometry frame, from the feet that the robot says touch it.
+    """An estimator of the ground's height in the odometry frame, from the feet that the robot says touch it.
 
     Feet: the robot's own contacts; their force is the weight shared by the feet that touch, so that only whether there
     is one means something. Other links: by kinematics, with the model's shapes, above the ground under the feet.

@@ -21,7 +21,7 @@ _NOT_TO_STAND = ("fault", "fall", "battery", "temperature")
 
 
 class Fallback:
-    """Hands a robot back to its own controller: it stands if it is upright and sound, else it powers off safely.
+    """The way back to the robot's own controller: it stands if it is upright and sound, else it powers off safely.
 
     It acts first, on what is known already; then it asks what was the matter, and waits until the robot is safe.
 

@@ -37,7 +37,7 @@ _RETRY: Final = 0.2
 
 
 class Keeping:
-    """Listens to the driver until it is done, dead or silent.
+    """The keeper's watch on the driver, until that is done, dead or silent.
 
     Args:
         incoming: File descriptor on which the driver speaks.

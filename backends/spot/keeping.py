@@ -31,7 +31,7 @@ MODULE: Final = "adc_wrappers.backends.spot.keeper"
 
 
 class Keeper:
-    """Starts a keeper, gets a lease from it, shows it signs of life, and watches for its own.
+    """A keeper as its driver has it: started, asked for a lease, shown signs of life, and watched for its own.
 
     The keeper is a process in a session of its own, which signals from a terminal do not reach. Credentials go to it
     over a pipe: they are in no argument and not in its environment.

@@ -15,7 +15,7 @@ __all__ = ["Audience", "Listener", "Repeater"]
 
 
 class Repeater:
-    """Calls a function every so often until it is stopped.
+    """A thread that calls a function every so often until it is stopped.
 
     Args:
         name: Of the thread.

@@ -41,7 +41,7 @@ def task_name(robot_name: str) -> str:
 
 
 class JointOrder:
-    """Reorders between the streams' arrays and ``joint_names``.
+    """The order of the streams' arrays, and the way between it and ``joint_names``.
 
     Args:
         joint_names: Our order.
@@ -131,7 +131,7 @@ class StateSample(NamedTuple):
 
 
 class JointCommand(NamedTuple):
-    """What is sent for the joints, in our order."""
+    """The command that is sent for the joints, in our order."""
 
     key: int
     """Number that the robot echoes; never 0."""

@@ -24,7 +24,7 @@ STATE_RATE: Final = 333.0
 
 @dataclass(frozen=True, kw_only=True)
 class SpotRobotSettings(SpotConnection):
-    """How a Spot is reached and driven."""
+    """Settings of the way a Spot is reached and driven."""
 
     stiffness: float | Sequence[float] | None = None
     """Commanded stiffness, N·m/rad, one number or one per joint, fixed for the life of the env. None is allowed on a

@@ -21,7 +21,7 @@ __all__ = ["ShadowDriver"]
 
 
 class ShadowDriver:
-    """Steps through time with the robot's states; what the guard would have stopped is told, not done.
+    """A driver that sends nothing and steps with the robot's states; what the guard would have stopped is told.
 
     Args:
         receiver: The robot's states.

@@ -102,7 +102,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 class EndingSignals:
-    """Lets SIGTERM and SIGHUP end a program as Ctrl-C does while a robot is armed: by an exception in the main thread.
+    """SIGTERM and SIGHUP while a robot is armed: they end a program as Ctrl-C does, by an exception in the main thread.
 
     It is a ``SystemExit`` with the code that shells give (128 and the signal's number), so that every ``with`` and
     ``finally`` is passed, the robot is brought into safety, and no traceback hides what was said about it. Handlers of

@@ -21,7 +21,7 @@ CLOCK_STEP = 0.5
 
 
 class StateReceiver:
-    """Drains the state stream; a state that is not newer than the last is never used, and an older one is a problem.
+    """The receiver of the state stream: a state not newer than the last is never used, and an older one is a problem.
 
     Args:
         client: The SDK's streaming client.
@@ -144,7 +144,7 @@ would queue up in front of the next command."""
 
 
 class CommandSender:
-    """Feeds the robot's joint command stream from a thread of its own.
+    """The sender of the robot's joint command stream, in a thread of its own.
 
     A command's end time is ``min(now + time_to_live, source + life)`` on the robot's clock, where ``source`` is the
     acquisition of the state that it came from: sending it again cannot make old data young. When that has passed,

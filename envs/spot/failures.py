@@ -34,7 +34,7 @@ FALL_WINDOW = 0.5
 
 
 class StandSummary(NamedTuple):
-    """What decides how an episode failed."""
+    """The facts that decide how an episode failed."""
 
     fell: bool
     """Whether it was terminated."""
@@ -88,7 +88,7 @@ def lean_and_side(gravity: Any, stance: Stance) -> tuple[NDArray[np.float64], ND
 
 
 class StandMonitor(EpisodeMonitor):
-    """Follows episodes of a stance.
+    """A monitor of a stance's episodes.
 
     Args:
         backend: The robots.

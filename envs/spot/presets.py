@@ -20,7 +20,7 @@ LINEAR_VELOCITIES: Final = ("measured", "estimated", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class SpotPreset:
-    """What the paper's tables and the authors' code disagree about."""
+    """The numbers about which the paper's tables and the authors' code disagree."""
 
     weights: dict[str, float]
     """Weight of each reward term, before scaling by dt; the term ``fall`` is paid once, when an episode terminates."""

@@ -49,7 +49,7 @@ _NEWER = ("stiffness_factor", "damping_factor", "coulomb", "viscous")
 
 
 class SpotRandomization:
-    """Draws start states, physical parameters and pushes for a batch of Spots.
+    """Random start states, physical parameters and pushes for a batch of Spots.
 
     Args:
         backend: The robots.

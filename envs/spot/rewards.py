@@ -29,7 +29,7 @@ _LARGEST_IMPACT: Final = 3.0
 
 
 class RewardInputs(NamedTuple):
-    """What a reward needs to know of the moment before the step."""
+    """The moment before the step, as far as a reward needs to know it."""
 
     action: Any
     joint_velocities: Any

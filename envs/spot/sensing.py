@@ -1,4 +1,4 @@
-"""What a robot measures: the true state late, noisy, and with a linear velocity that is estimated."""
+"""Measurements of a robot: the true state late, noisy, and with a linear velocity that is estimated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Draw = Callable[[tuple[int, int]], Any]
 
 
 class SpotSensing:
-    """Turns true states of a batch of robots into measured ones, in numpy or torch.
+    """The sensors of a batch of robots: measured states of true ones, in numpy or torch.
 
     What is measured is made once after every step and every reset, so that the policy, the command limiter and a guard
     see the same numbers.

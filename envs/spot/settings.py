@@ -27,7 +27,7 @@ _FOUND = 0.3
 
 
 class FallCost:
-    """Costs ``early`` until the stance is found and eases to ``late`` as the share of robots in it grows.
+    """The cost of a fall: ``early`` until the stance is found, eased to ``late`` as the share of robots in it grows.
 
     While nothing is known a fall must cost more than standing about, or a policy learns to fall at once. Once the
     stance is found the same cost keeps it from daring: it would rather come down on its feet than balance.

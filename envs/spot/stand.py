@@ -18,7 +18,7 @@ __all__ = ["StandLogic", "stand_deployment"]
 
 
 class StandLogic:
-    """Judges the steps of a batch of Spots, in numpy or torch, and keeps what the task learns from them.
+    """The judge of a batch of Spots, step by step, in numpy or torch, which keeps what the task learns from them.
 
     An env calls :meth:`step` once after every policy step and :meth:`begin` for new episodes; :meth:`look` judges
     robots that were put somewhere without a step. Everything else only answers.

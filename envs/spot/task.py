@@ -15,6 +15,7 @@ from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.core.env_states import EnvState, part_of, put_array
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.deployment import Deployment
+from adc_wrappers.envs.lift import Lift, lift_from_plane
 from adc_wrappers.envs.task import Snapshot, Task
 
 from .body import (
@@ -38,7 +39,7 @@ __all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task", "make_
 
 
 class SpotStandTask(Task):
-    """From standing on four feet to balancing on two.
+    """The task that goes from standing on four feet to balancing on two.
 
     - Observation, 45: base linear and angular velocity and gravity in the body frame, joint positions relative to the
       nominal pose, joint velocities, last action.
@@ -295,6 +296,13 @@ class SpotStandTask(Task):
             (self.policy_step, self.backend.physics_step),
             self.body,
         )
+
+    def lift(self, other: Deployment) -> Lift | None:
+        """Return what makes a policy of the plane of symmetry one of Spot in space."""
+        planes = tuple(joint.name for joint in PLANAR.robot.actuated)
+        if self.body.robot.planar or self.stance is not HANDSTAND or other.joint_names != planes:
+            return None
+        return lift_from_plane(other, self.deployment())
 
 
 def make_handstand_task(backend: str, num_envs: int, settings: SpotSettings, **robot: Any) -> SpotStandTask:

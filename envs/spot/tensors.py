@@ -36,7 +36,7 @@ def check_model(settings: SpotSettings, simulator: str) -> None:
 
 
 class SpotTensorTask:
-    """What evaluation, export and trainers ask a task, answered by an env of tensors.
+    """The task that evaluation, export and trainers ask, answered by an env of tensors.
 
     Args:
         env: The simulator's env: ``settings``, ``task`` (its :class:`~.stand.StandLogic`), ``state()``,

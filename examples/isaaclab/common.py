@@ -1,4 +1,4 @@
-"""What train.py and play.py share: options, and the launch of the simulator."""
+"""Options that train.py and play.py share, and the launch of the simulator."""
 
 from __future__ import annotations
 

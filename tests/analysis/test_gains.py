@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adc_wrappers import BackendError, CurriculumError
-from adc_wrappers.cli.gains import weigh_and_suggest
+from adc_wrappers.cli.gains import sag_text, weigh_and_suggest
 from adc_wrappers.cli.main import main
 from adc_wrappers.gains import measure_responses, open_bench
 from adc_wrappers.gains.suggestion import ceiling
@@ -166,11 +166,39 @@ def test_what_has_no_bench_is_refused(name: str, options: dict[str, Any], kind: 
 def test_the_command_prints_draws_and_writes(tmp_path: Any, capsys: Any) -> None:
     assert main(["gains", "Hopper-v5", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "CurriculumConfig(start_stiffness=" in said and "K: the least that" in said
+    assert "CurriculumConfig(start_stiffness=" in said and "K: the least with which" in said
     assert {path.name for path in tmp_path.iterdir()} == {"gains.png", "gains.csv", "steps.csv", "sines.csv"}
     rows = list(csv.DictReader((tmp_path / "gains.csv").open()))
     assert [row["joint"] for row in rows] == ["thigh_joint", "leg_joint", "foot_joint"]
     assert float(rows[0]["rise_s"]) == pytest.approx(float(rows[0]["rise_analytic_s"]), rel=0.05)
+
+
+def test_tables_show_every_word_in_a_narrow_terminal(tmp_path: Any, capsys: Any, monkeypatch: Any) -> None:
+    """Walker2d has the longest names of joints."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    assert main(["gains", "Walker2d-v5"]) == 0
+    tables = capsys.readouterr().out.partition("\n- ")[0]
+    assert "…" not in tables and max(map(len, tables.splitlines())) <= 82
+    assert all(word in tables for word in ("thigh_left_joint", "bandwidth,", "standing", "2,260,000"))
+    assert "-0.00 " not in tables
+
+
+@pytest.mark.parametrize(
+    ("sag", "text"), [(0.1234, "0.123"), (-4.7, "gives way"), (float("inf"), "gives way"), (-1e-5, "0.000")]
+)
+def test_a_sag_far_from_the_pose_is_no_number(sag: float, text: str) -> None:
+    assert sag_text(sag) == text
+
+
+def test_reasons_compare_with_what_the_env_has() -> None:
+    bench = open_bench("spot-planar-handstand", backend="mujoco")
+    by_name = {item.joint: item for item in weigh_and_suggest(bench)[1]}
+    bench.close()
+    hip, knee = by_name["f_hy"], by_name["f_kn"]
+    assert "which is the robot's; 74.2 would be the least with which the joint gives way" in hip.reasons[0]
+    assert hip.start_stiffness == 77.0 and hip.reasons[1].endswith("takes away; the env's own is 60.")
+    assert knee.start_stiffness == 60.0 and knee.reasons[1] == "K_0: the env's own."
 
 
 def test_the_command_measures_at_a_stiffness_of_yours_and_refuses_nonsense(tmp_path: Any, capsys: Any) -> None:

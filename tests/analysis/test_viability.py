@@ -30,6 +30,7 @@ from adc_wrappers.viability import (
     compare_kernels,
     inverted_command,
     kernel_coverage,
+    linear_bound,
     regulator,
     success_curve,
     sweep,
@@ -292,3 +293,11 @@ def test_the_assumptions_hold_for_close_pairs_and_fail_for_distant_ones():
 def test_bad_numbers_raise(act, message):
     with pytest.raises(CurriculumError, match=message):
         act()
+
+
+def test_the_linear_plant_bounds_the_regulator_between_the_kernels_too():
+    """The picture draws the bound at every ω_n of p: a line between few kernels once ran below p."""
+    starts = StartGrid(points=13)
+    curve = success_curve(plant, (2.0, 6.0, 10.0, 20.0), RegulatorSettings(), starts)
+    bounds = [linear_bound(plant(frequency), starts) for frequency in curve.frequencies]
+    assert np.all(curve.rates <= np.add(bounds, 1e-9)) and bounds == sorted(bounds)

@@ -1,4 +1,4 @@
-"""Counts what makes a GPU's host wait: every read of a tensor's value, in the CPU's place."""
+"""Counters of what makes a GPU's host wait: every read of a tensor's value, in the CPU's place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INDEXING = {"__getitem__", "__setitem__", "index_put_", "index_put"}
 
 
 class HostReads(TorchFunctionMode):
-    """While it is on, ``counts`` says which reads happened.
+    """A counter of reads while it is on, by kind in ``counts``.
 
     Indexing by a mask counts (it looks for where the mask is true), and so does ``torch.tensor(…, device=…)``.
     ``to(device)`` counts unless it is told not to wait; Isaac Lab's own is left out, where it says so of tensors that
@@ -69,7 +69,7 @@ def _waits(name: str, args: Any, kwargs: Any) -> bool:
 
 
 class HostSends(HostReads):
-    """While it is on, ``counts`` says what was sent to the device: lists made into tensors or used as such."""
+    """A counter of what is sent to the device while it is on: lists made into tensors or used as such."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
@@ -86,7 +86,7 @@ def _has_list(index: Any) -> bool:
 
 
 class Outside(gym.Wrapper):
-    """What happens in the wrapped env is not counted."""
+    """A wrapper inside which nothing is counted."""
 
     def __init__(self, env: Any, reads: HostReads) -> None:
         super().__init__(env)

@@ -161,7 +161,7 @@ def close(env: Any) -> None:
 
 
 class RigProbe(TensorProbe):
-    """Moves the arms."""
+    """A probe that moves the arms."""
 
     time_step = STEP
 

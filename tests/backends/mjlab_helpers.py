@@ -70,6 +70,6 @@ def make_rig(num_envs: int = 2, episode: float = 1e6, **events: EventTermCfg) ->
 
 
 class RigProbe(TensorProbe):
-    """Moves the arms."""
+    """A probe that moves the arms."""
 
     time_step = STEP

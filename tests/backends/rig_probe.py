@@ -9,7 +9,7 @@ import torch
 
 
 class TensorProbe:
-    """Moves the arms; ``env`` may be wrapped. A subclass says the time step and reads where the joints are."""
+    """A probe that moves arms; ``env`` may be wrapped. A subclass says the time step and reads where the joints are."""
 
     time_step: float
 

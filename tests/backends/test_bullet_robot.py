@@ -80,7 +80,7 @@ class OneJoint:
 
 
 class Probe:
-    """Moves one joint of robots whose bases are fixed in the air, without gravity."""
+    """One joint of robots whose bases are fixed in the air, without gravity."""
 
     def __init__(self, backend: BulletRobotBackend, joint: int) -> None:
         self.backend: ActuatorBackend = OneJoint(backend, joint)

@@ -23,7 +23,7 @@ POLICY_STEP = 0.02
 
 
 class CartProbe:
-    """Moves the carts of any batch of cart-pole envs; what stands on them is too light to matter."""
+    """The carts of any batch of cart-pole envs; what stands on them is too light to matter."""
 
     time_step = POLICY_STEP
 

@@ -212,7 +212,7 @@ def test_doctor_names_the_extra_of_a_missing_package(monkeypatch, capsys):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pybullet" else find(name))
     assert main(["doctor"]) == 0
-    assert f"the PyBullet backend needs pybullet: {install_command('pybullet')}" in capsys.readouterr().out
+    assert f"pybullet, for the PyBullet backend: {install_command('pybullet')}" in capsys.readouterr().out
 
 
 def test_settings_are_parsed():

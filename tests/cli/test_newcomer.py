@@ -1,4 +1,4 @@
-"""What trips somebody who uses the command for the first time."""
+"""Stumbling blocks of somebody who uses the command for the first time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.console import Console
 from adc_wrappers.cli import main
 from adc_wrappers.cli.curriculum_words import curriculum_in_words
 from adc_wrappers.cli.doctor import _PARTS
+from adc_wrappers.cli.main import COMMANDS, read_command
 from adc_wrappers.cli.progress import TrainingProgress
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.drivers import DRIVERS
@@ -24,6 +25,7 @@ from adc_wrappers.runs import RunFolder
 
 ROOT = Path(__file__).parents[2]
 QUICK = ["--backend", "analytic", "--workers", "batch", "--num-envs", "4", "--ppo.n-steps", "32", "--ppo.hidden", "8"]
+SUBCOMMANDS = [("study", "run"), ("study", "report"), ("sysid", "collect"), ("sysid", "fit"), ("sysid", "validate")]
 
 
 def train(path, *more):
@@ -112,6 +114,16 @@ def test_what_cannot_train_a_recipe_is_not_offered(tmp_path, monkeypatch, capsys
     assert install_command("rsl-rl") in error and "--trainer" not in error
 
 
+@pytest.mark.parametrize(
+    "command", [["demo"], ["study", "run", "spot-planar-handstand"], ["select-k0", "spot-handstand"]]
+)
+def test_commands_of_many_runs_ask_for_their_trainer_before_they_begin(tmp_path, monkeypatch, capsys, command):
+    without(monkeypatch, "rsl_rl")
+    assert main([*command, "--out", str(tmp_path / "out")]) == 1
+    assert install_command("rsl-rl") in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_run_that_failed_for_a_package_does_not_block_the_next(tmp_path, monkeypatch):
     from adc_wrappers.sb3 import training
 
@@ -160,6 +172,28 @@ def test_the_help_of_train_names_recipes_and_no_none(capsys):
     text = helped(capsys, "train")
     assert "cartpole: default, narrow, quick;" in text and "default: None" not in text
     assert "Discount factor. (default: as the recipe says)" in text
+
+
+@pytest.mark.parametrize("words", [*((name,) for name in COMMANDS), *SUBCOMMANDS, ("train", "cartpole")], ids=" ".join)
+def test_no_help_shows_a_none_or_a_default_that_is_nothing(capsys, words):
+    text = helped(capsys, *words)
+    assert f"usage: adc {words[0]}" in text
+    for noise in ("default: None", "{None", "(default: )"):
+        assert noise not in text
+
+
+def test_the_help_shows_kinds_and_where_none_is_a_value(capsys):
+    text = helped(capsys, "study", "run")
+    assert "--seeds INT Number of seeds, from 0 on; by default 10. --episodes INT" in text
+    assert "--early-termination {True,False} " in text and "--ppo.final-target-kl FLOAT|None " in text
+    assert "likewise. RSL-RL only. (not set)" in helped(capsys, "train", "cartpole")
+    assert "Number of episodes. (default: 100)" in helped(capsys, "eval")
+
+
+def test_none_can_be_given_as_before():
+    command = read_command("study", ["run", "cartpole", "--seeds", "None", "--ppo.final-target-kl", "None"]).command
+    assert command.seeds is None and command.ppo == {"final_target_kl": None}
+    assert read_command("study", ["run", "cartpole", "--seeds", "3"]).command.seeds == 3
 
 
 @pytest.mark.parametrize(

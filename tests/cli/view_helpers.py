@@ -1,4 +1,4 @@
-"""What the tests of the live view share."""
+"""Helpers of the live view's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the physics step changes for the planar handstand, and how much faster the plane is."""
+"""The physics step of the planar handstand: what it changes, and how much faster the plane is."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def roll_over(towards=60):
 
 
 class LastEpisode:
-    """Asks the task's monitor about every episode that ends."""
+    """A watcher that asks the task's monitor about every episode that ends."""
 
     def __init__(self, monitor):
         self.monitor = monitor

@@ -1,4 +1,4 @@
-"""What a run folder says about itself: whose it is, and who writes into it."""
+"""Marks and locks of a run folder: whose it is, and who writes into it."""
 
 from __future__ import annotations
 

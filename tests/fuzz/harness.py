@@ -1,4 +1,4 @@
-"""Runs mutants in processes of their own, with limits of time and memory."""
+"""The harness that runs mutants in processes of their own, with limits of time and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: a target makes a whole file, mutates it, and reads the mutant as the library's users do."""
+"""Targets of the fuzzer: each makes a whole file, mutates it, and reads the mutant as the library's users do."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class AskedError(Exception):
-    """What a program's own handler raises."""
+    """The error that a program's own handler raises."""
 
 
 def own(number, frame):

@@ -1,4 +1,4 @@
-"""What keeps a robot safe when the code around it fails: leases, questions without an answer, listeners, watchdogs."""
+"""A robot's safety when the code around it fails: leases, questions without an answer, listeners, watchdogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the practice robot refuses, as the unmodified SDK reports it."""
+"""Refusals of the practice robot, as the unmodified SDK reports them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from adc_wrappers.study.results import read_results
 
 
 class Inline:
-    """Does jobs in this process."""
+    """An executor that does jobs in this process."""
 
     def map(self, function, jobs):
         for job in jobs:
@@ -131,7 +131,7 @@ def test_a_process_that_dies_costs_its_own_run_only(tmp_path):
 
 
 class Losing(Inline):
-    """Loses the first of its jobs before it has written anything."""
+    """An executor that loses the first of its jobs before it has written anything."""
 
     def map(self, function, jobs):
         yield JobResult.lost(jobs[0], "the process died.")

@@ -22,7 +22,7 @@ class StoppedError(Exception):
 
 
 class Reporter:
-    """Stops a training when an iteration is reached, before that is saved."""
+    """A reporter that stops a training when an iteration is reached, before that is saved."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.stop_at = stop_at

@@ -15,7 +15,7 @@ from adc_wrappers.core.backend_access import ActuatorPortMethods
 
 
 class ClockEnv(ActuatorPortMethods, gym.Env[Any, Any]):
-    """Shows its clock; an episode is as long as the joint is soft, so every length tells the stiffness that it had."""
+    """An env that shows its clock; an episode is as long as the joint is soft, so every length tells its stiffness."""
 
     def __init__(self, lengths: list[int] | None = None) -> None:
         self.observation_space = gym.spaces.Box(0, 1000, (1,), np.float32)
@@ -45,7 +45,7 @@ class ClockEnv(ActuatorPortMethods, gym.Env[Any, Any]):
 
 
 class EpisodeLog(gym.Wrapper):
-    """Writes every completed episode's length and live stiffness into a file of its process, apart from the library."""
+    """A log of each completed episode's length and live stiffness, in a file of its process, apart from the library."""
 
     def __init__(self, env: Any, folder: str) -> None:
         super().__init__(env)

@@ -29,14 +29,14 @@ def scripted(rows=LENGTHS, mode=AutoresetMode.SAME_STEP, **wrapper):
 
 
 class Watched(CurriculumRunner):
-    """Notes K after every iteration."""
+    """A runner that notes K after every iteration."""
 
     def after_iteration(self, losses):
         self.stiffness = [*getattr(self, "stiffness", []), self.curriculum_env.adc.report["stiffness"]]
 
 
 class Lab(RslRlVecEnv):
-    """What Isaac Lab's own wrapper for RSL-RL looks like from here: an env that has the curriculum's wrapper in it."""
+    """Isaac Lab's own wrapper for RSL-RL as seen from here: an env that has the curriculum's wrapper in it."""
 
     def __init__(self, env):
         self.env, self.num_envs, self.max_episode_length = env, env.unwrapped.num_envs, 20

@@ -226,7 +226,7 @@ def all_equal_to(algorithm, result):
 
 
 class Logs:
-    """What the envs wrote since the last look."""
+    """The lines that the envs wrote since the last look."""
 
     def __init__(self, folder):
         self.folder, self.seen = folder, {}

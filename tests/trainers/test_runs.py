@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adc_wrappers import CurriculumConfig, make_env
+from adc_wrappers import ActuatorCurriculumWrapper, CurriculumConfig, make_env
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.runs import (
     CheckpointError,
@@ -186,3 +186,19 @@ def test_recordings_can_be_made_smaller(tmp_path):
     for change in ({"width": 0}, {"fps": 0.0}):
         with pytest.raises(ValueError, match="positive width and fps"):
             record_episode(lean_back, env, config, path, seed=0, **change)
+
+
+def test_gymnasium_s_recorder_films_a_wrapped_env_at_the_target_gains(tmp_path):
+    """With moviepy, of the extra ``video``."""
+    import imageio.v2 as imageio
+    from gymnasium.wrappers import RecordVideo
+
+    env = make_env("cartpole", backend="analytic", render_mode="rgb_array", time_limit=20)
+    wrapped = ActuatorCurriculumWrapper(env, iteration_steps=2048)
+    with RecordVideo(wrapped, str(tmp_path / "films")) as recorder, wrapped.evaluation():
+        recorder.reset(seed=0)
+        ends = [recorder.step(np.full(1, -1.0, np.float32))[3] for _ in range(20)]
+    (path,) = tmp_path.glob("films/*.mp4")
+    frames = imageio.mimread(path)
+    assert ends[-1] and len(frames) == 21  # the start, and one after each step
+    assert np.abs(frames[0].astype(int) - frames[-1].astype(int)).max() > 50

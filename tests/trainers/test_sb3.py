@@ -47,7 +47,7 @@ def small_ppo(venv, **arguments):
 
 
 class Record(CurriculumCallback):
-    """Also notes what each iteration did and what the children then had."""
+    """A callback that also notes what each iteration did and what the children then had."""
 
     def __init__(self):
         super().__init__()

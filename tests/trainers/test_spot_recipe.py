@@ -1,4 +1,4 @@
-"""What the CPU recipe adds to Spot's stances: the preset, the bonus for the stance, the fall cost that eases."""
+"""The CPU recipe for Spot's stances: the preset, the bonus for the stance, the fall cost that eases."""
 
 from __future__ import annotations
 

@@ -1,12 +1,27 @@
-"""What the help of a training command says of values: those of the recipe that its words name."""
+"""Values and kinds in the help of options: those of the recipe that the words name, and no None that says nothing."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
+import types
+import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from tyro.constructors import (
+    MISSING,
+    MISSING_NONPROP,
+    ConstructorRegistry,
+    PrimitiveConstructorSpec,
+    PrimitiveTypeInfo,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
 from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtraError
 from adc_wrappers.envs.registry import TASKS
@@ -14,7 +29,7 @@ from adc_wrappers.envs.registry import TASKS
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
 
-__all__ = ["named_task", "recipe_value", "recipes_of_task"]
+__all__ = ["named_task", "plain_options", "recipe_value", "recipes_of_task"]
 
 _WORDS: ContextVar[tuple[str, ...]] = ContextVar("_WORDS", default=())
 _READ: dict[tuple[str, str | None], TrainConfig | None] = {}
@@ -30,6 +45,60 @@ def named_task(words: Sequence[str]) -> Iterator[None]:
         _WORDS.reset(token)
 
 
+@contextlib.contextmanager
+def plain_options() -> Iterator[None]:
+    """Let the help of every option name its kind without None, and no default that is None or empty.
+
+    What happens without such an option is in its own text. Where None can be given as a value, the kind ends with it.
+    """
+    registry, inside = ConstructorRegistry(), False
+
+    @registry.struct_rule
+    def rule(info: StructTypeInfo) -> StructConstructorSpec | None:
+        nonlocal inside
+        if inside:
+            return None
+        inside = True
+        try:
+            spec = ConstructorRegistry.get_struct_spec(info)
+        finally:
+            inside = False
+        if not isinstance(spec, StructConstructorSpec):
+            return None
+        return dataclasses.replace(spec, fields=tuple(map(_plain_field, spec.fields)))
+
+    with registry:
+        yield
+
+
+def _plain_field(field: StructFieldSpec) -> StructFieldSpec:
+    empty = field.default is None or field.default == ()
+    unsaid = empty or field.default in (MISSING, MISSING_NONPROP)  # a list of words may be empty
+    kind, *notes = typing.get_args(field.type) if typing.get_origin(field.type) is Annotated else (field.type,)
+    described = tyro.conf.arg(
+        metavar=_metavar(kind, "" if empty else "|None"),
+        help_behavior_hint=_unless_empty if unsaid else None,
+    )
+    shown: Any = Annotated[(kind, described, *notes)]  # the option's own notes come last: they win
+    return dataclasses.replace(field, type=shown)
+
+
+def _unless_empty(label: str) -> str:
+    return "" if label in ("", "None") else f"(default: {label})"
+
+
+def _metavar(kind: Any, none: str) -> str | None:
+    """Return how help shows the kind of a value that may be None, with ``none`` at its end; None for other values."""
+    parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else ()
+    if type(None) not in parts:
+        return None
+    said: Any = typing.Union[tuple(part for part in parts if part is not type(None))]  # noqa: UP007 (from a tuple)
+    spec = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(said, set()))
+    if not isinstance(spec, PrimitiveConstructorSpec):  # a part with options of its own
+        return None
+    return f"{spec.metavar}{none}"
+
+
 def recipe_value(name: str, section: str | None = None) -> Callable[[str], str]:
     """Return what the help says behind an option: the recipe's value, or that the recipe decides.
 
@@ -43,7 +112,7 @@ def recipe_value(name: str, section: str | None = None) -> Callable[[str], str]:
         if config is None:
             return "(default: as the recipe says)"
         value = getattr(config if section is None else getattr(config, section), name)
-        return f"(default: {_shown(value)})"
+        return "(not set)" if value is None else f"(default: {_shown(value)})"
 
     return hint
 
