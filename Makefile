@@ -27,7 +27,7 @@ ISAAC_PACKAGES := "newton[sim]==1.6.1" warp-lang==1.17.0 gymnasium numpy prettyt
 	omniverseclient==2.74.0 rich matplotlib h5py
 ISAAC_TESTS := tests/backends/test_isaaclab_fakes.py tests/backends/test_host_reads.py tests/backends/test_isaaclab_events.py \
 	tests/backends/test_isaaclab_motion.py tests/backends/test_isaaclab_spot.py tests/trainers/test_isaaclab_training.py \
-	tests/backends/test_isaaclab_friction.py tests/trainers/test_isaaclab_commands.py
+	tests/backends/test_isaaclab_friction.py tests/trainers/test_isaaclab_commands.py tests/trainers/test_tensor_ranks.py
 
 # mjlab pins an older MuJoCo and RSL-RL 5.4.2, which asks for torchvision and with it for CUDA, and imports neither.
 MJLAB_VENV ?= .venv-mjlab
@@ -35,7 +35,8 @@ MJLAB_STAMP := $(MJLAB_VENV)/.installed
 MJLAB_PACKAGES := prettytable tqdm torchrunx "warp-lang>=1.14" "mujoco-warp~=3.11.0" "mujoco~=3.11.0" trimesh scipy viser \
 	mjviser mediapy numpy imageio imageio-ffmpeg tensordict tensorboard onnx onnxscript onnxruntime wandb GitPython \
 	gymnasium rich matplotlib pillow
-MJLAB_TESTS := tests/backends/test_mjlab.py
+MJLAB_TESTS := tests/backends/test_mjlab.py tests/backends/test_mjlab_spot.py tests/trainers/test_mjlab_commands.py \
+	tests/trainers/test_tensor_ranks.py
 
 export MUJOCO_GL ?= egl
 export SDL_VIDEODRIVER ?= dummy

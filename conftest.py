@@ -8,7 +8,12 @@ from pathlib import Path
 
 _WITHOUT = {
     "isaaclab": ["*/spot_isaaclab/*", "tests/backends/isaac_helpers.py", "examples/isaaclab/*"],
-    "mjlab": ["*/backends/mjlab/*", "tests/backends/mjlab_helpers.py"],
+    "mjlab": [
+        "*/backends/mjlab/*",
+        "*/spot_mjlab/*",
+        "*/rsl_rl/mjlab_task.py",
+        "tests/backends/mjlab_helpers.py",
+    ],
 }
 
 _RLLIB_ADAPTER = Path(__file__).parent / "adc_wrappers" / "rllib"

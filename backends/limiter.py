@@ -33,7 +33,7 @@ from adc_wrappers.core.env_states import EnvState, put_array
 from adc_wrappers.core.errors import BackendError, CurriculumError, did_you_mean
 from adc_wrappers.core.reading import check_fields
 
-from .array_kinds import array_namespace, clipped, constant, put_rows
+from .array_kinds import array_namespace, clipped, columns, constant, put_rows
 from .guard.limits import ByKind, by_kind
 from .spot_model import KNEE_ANGLES, KNEE_TORQUES, RobotSpec
 
@@ -140,7 +140,8 @@ class JointTable:
         """Return the largest torque of each joint at its angle, N·m, ``(n, joints)``; linear in the knee's table."""
         xp = array_namespace(positions)
         made = self._constants(positions)
-        angles = positions[:, self.knees]
+        knees = made["knees"]
+        angles = positions[:, knees]
         place = clipped((angles - KNEE_ANGLES[0]) * _PER_RADIAN, made["zero"], made["last"])
         place = xp.where(place == place, place, made["zero"])  # NaN has no row
         row = xp.astype(xp.floor(place), xp.int64)
@@ -149,7 +150,7 @@ class JointTable:
         low = xp.reshape(xp.take(made["table"], flat, axis=0), row.shape)
         high = xp.reshape(xp.take(made["table"], flat + 1, axis=0), row.shape)
         limits = xp.asarray(xp.broadcast_to(made["effort"], positions.shape), copy=True)
-        limits[:, self.knees] = low + (place - xp.astype(row, place.dtype)) * (high - low)
+        limits[:, knees] = low + (place - xp.astype(row, place.dtype)) * (high - low)
         return limits
 
     def _constants(self, like: Any) -> dict[str, Any]:
@@ -158,6 +159,7 @@ class JointTable:
         if key not in self._made:
             numbers = {"effort": self.effort, "table": KNEE_TORQUES, "zero": 0.0, "last": float(_LAST)}
             self._made[key] = {name: constant(np.array(value), like) for name, value in numbers.items()}
+            self._made[key]["knees"] = columns(self.knees, like)
         return self._made[key]
 
 

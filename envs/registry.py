@@ -108,6 +108,7 @@ class TaskSpec:
 
 SIMULATOR_OPTIONS: dict[str, tuple[str, ...]] = {
     "isaaclab": ("device", "engine", "source", "native_actuators", "seed"),
+    "mjlab": ("device", "seed"),
 }
 """What envs of tensors take beside the task's settings."""
 
@@ -144,7 +145,10 @@ TASKS: dict[str, TaskSpec] = {
         factory="make_handstand_task",
         action_scale="action_scale",
         robot_settings=_ROBOT_SETTINGS,
-        native={"isaaclab": "adc_wrappers.envs.spot_isaaclab:make_isaac_env"},
+        native={
+            "isaaclab": "adc_wrappers.envs.spot_isaaclab:make_isaac_env",
+            "mjlab": "adc_wrappers.envs.spot_mjlab:make_mjlab_env",
+        },
     ),
     "spot-planar-handstand": TaskSpec(
         name="spot-planar-handstand",
@@ -192,15 +196,16 @@ def make_env(
     Args:
         task: Name of the task; ``adc envs`` lists them.
         backend: The engine; by default the task's first.
-        num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many. The backend
-            ``"isaaclab"`` gives Isaac Lab's own batch of tensors in either case, by default of 4096.
+        num_envs: None for a ``gymnasium.Env``; a number for a ``gymnasium.vector.VectorEnv`` of so many. The backends
+            ``"isaaclab"`` and ``"mjlab"`` give the simulator's own batch of tensors in either case, by default of 4096.
         render_mode: ``"rgb_array"``, ``"human"`` (single env) or None.
         early_termination: With False a failed episode goes on to its time limit; broken physics still ends it.
         tensors: Of a simulator of tensors: True for its own batch, False for a ``gymnasium.vector.VectorEnv`` of numpy
             arrays over it, such as the other backends give. These are not asked.
         **settings: The task's own settings, such as ``start_angle`` of the cart-pole; for ``"spot"`` also those of the
             connection, such as ``hostname``; for ``"isaaclab"`` also ``device``, ``engine`` and what else
-            :func:`adc_wrappers.envs.spot_isaaclab.cfg.handstand_cfg` takes.
+            :func:`adc_wrappers.envs.spot_isaaclab.cfg.handstand_cfg` takes; for ``"mjlab"`` also ``device`` and
+            ``seed``.
 
     Example:
         >>> envs = make_env("cartpole", backend="analytic", num_envs=16, start_angle=0.1)

@@ -144,7 +144,7 @@ class Evaluate:
     """Settings of the task that replace the training's, such as start_angle=0.1."""
 
     device: str | None = None
-    """Where a simulator of tensors (isaaclab) runs: cuda:0, cpu; by default where the policy was trained."""
+    """Where a simulator of tensors (isaaclab, mjlab) runs: cuda:0, cpu; by default where the policy was trained."""
 
     picture: bool = True
     """Draw how episodes ended."""

@@ -71,7 +71,7 @@ class TrainingOptions:
     """dummy: envs one after another in this process; subproc: a process each; batch: one vector env."""
 
     device: str | None = None
-    """Where simulators of tensors (isaaclab) and the policies in them run: cuda:0, cpu; by default cuda:0. Under
+    """Where simulators of tensors (isaaclab, mjlab) and the policies in them run: cuda:0, cpu; by default cuda:0. Under
     torchrun every process takes the GPU of its own number."""
 
     checkpoint_every: Annotated[int | None, _as_recipe("checkpoint_every")] = None

@@ -11,8 +11,10 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", "isaaclab", "adc_wrappers.backends.isaaclab") from error
 
+from adc_wrappers.backends.tensor_gains import randomize_gain_factors
+
 from .backend import IsaacLabBackend
-from .events import check_gain_events, find_gain_events, randomize_gain_factors
+from .events import check_gain_events, find_gain_events
 from .groups import ActuatorGroup, ExplicitGroup, ImplicitGroup, NativeGroup, find_groups
 
 __all__ = [

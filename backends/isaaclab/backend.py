@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from adc_wrappers.core.actuators import Gains, to_numpy
+from adc_wrappers.backends.tensor_gains import GainFactors, TensorGains
+from adc_wrappers.core.actuators import to_numpy
 from adc_wrappers.core.errors import BackendError, did_you_mean
 
-from .events import _ATTRIBUTE, check_gain_events, waiting_factors
-from .groups import ActuatorGroup, as_tensor, find_groups, to_device
+from .events import check_gain_events
+from .groups import ActuatorGroup, as_tensor, find_groups
 
 __all__ = ["IsaacLabBackend", "joint_inertia", "mass_matrices"]
 
@@ -95,11 +96,12 @@ def _place(robot: Any, sim: Any, position: torch.Tensor, velocity: torch.Tensor)
     robot.update(0.0)
 
 
-class IsaacLabBackend:
+class IsaacLabBackend(TensorGains):
     """Gains of a robot in an Isaac Lab env, ``ManagerBasedRLEnv`` or ``DirectRLEnv``, of Isaac Lab 2.1 and later.
 
     Each actuator group is written where its PD law takes its gains from, see :mod:`.groups`. Gains stay on the env's
-    device and are changed in place, also under ``torch.inference_mode()``.
+    device and are changed in place, also under ``torch.inference_mode()``. A second PD loop in the solver adds to what
+    is read, and an implicit group whose tensor is stale reads NaN.
 
     On Isaac Sim's PhysX the gains of *implicit* groups go through the host, because the engine's own call does; this
     happens when gains are written, not in ``step``. Explicit and native groups, Spot's among them, never do.
@@ -135,7 +137,7 @@ class IsaacLabBackend:
         inner = getattr(env, "unwrapped", env)
         robot = _find_robot(inner, asset)
         self.robot = robot
-        self.groups: list[ActuatorGroup] = find_groups(robot, groups)
+        self.groups: Sequence[ActuatorGroup] = find_groups(robot, groups)
         self.num_envs = int(inner.num_envs)
         self.device = robot.device
         columns = torch.cat([group.joints for group in self.groups])
@@ -144,22 +146,11 @@ class IsaacLabBackend:
         self.joint_names = tuple(robot.joint_names[i] for i in columns[order].tolist())
         slots = torch.argsort(order)
         self._slots = list(torch.split(slots, [len(group.joints) for group in self.groups]))
-        """Where each group's joints are among ours."""
         self.explicit_time_step = _physics_step(inner) if any(g.kind != "implicit" for g in self.groups) else None
-        shape = (self.num_envs, len(self.joint_names))
-        with torch.inference_mode(False):
-            self._factors = [torch.ones(shape, device=self.device) for _ in range(2)]
-            self._gains = [torch.zeros(shape, device=self.device) for _ in range(2)]
-            """What was last asked for, without factors."""
+        self._factors = GainFactors((self.num_envs, len(self.joint_names)), self.device)
         self._check_position_control()
         self._inertia = self._effective_inertia(inner, columns[order], inertia)
-        with torch.inference_mode():
-            for gains, live in zip(self._gains, self.gains(), strict=True):
-                gains.copy_(live)  # factors that are drawn before the first set_gains() multiply these
-        waiting = waiting_factors(inner)
-        if waiting:
-            self.draw_factors(None, **waiting)
-        setattr(inner, _ATTRIBUTE, self)
+        self._take_up(inner)
 
     def _check_position_control(self) -> None:
         for group in self.groups:
@@ -179,55 +170,6 @@ class IsaacLabBackend:
         """Return M per joint at the robot's default joint positions, the mean over envs, armature included."""
         return self._inertia.copy()
 
-    def gains(self) -> Gains:
-        """Return the live gains, without the envs' own factors, as tensors on the device.
-
-        A second PD loop in the solver adds to what is read, and an implicit group whose tensor is stale reads NaN.
-        """
-        live = [torch.empty_like(values) for values in self._gains]
-        for group, slots in zip(self.groups, self._slots, strict=True):
-            for target, values in zip(live, group.read(), strict=True):
-                target[:, slots] = values.to(target.dtype)
-        return Gains(*(values / factor for values, factor in zip(live, self._factors, strict=True)))
-
-    def set_gains(self, stiffness: Any, damping: Any, env_ids: Any = None) -> None:
-        """Write gains of shape ``(len(env_ids), joints)``, numpy or torch; they act from the next physics step on."""
-        rows = None if env_ids is None else to_device(env_ids, self.device, torch.long)
-        shape = (self.num_envs if rows is None else len(rows), len(self.joint_names))
-        for name, values in (("stiffness", stiffness), ("damping", damping)):
-            if tuple(values.shape) != shape:
-                raise BackendError(f"{name}: expected shape {shape}, got {tuple(values.shape)}.")
-        with torch.inference_mode():
-            for gains, values in zip(self._gains, (stiffness, damping), strict=True):
-                new = to_device(values, self.device, gains.dtype)
-                if rows is None:
-                    gains.copy_(new)
-                else:
-                    gains.index_copy_(0, rows, new)
-            self._apply(rows)
-
-    def draw_factors(
-        self,
-        env_ids: Any = None,
-        stiffness_range: tuple[float, float] | None = None,
-        damping_range: tuple[float, float] | None = None,
-    ) -> None:
-        """Give chosen envs (default: all) new random factors on the gains and apply them; nothing is read back."""
-        rows = None if env_ids is None or isinstance(env_ids, slice) else to_device(env_ids, self.device, torch.long)
-        with torch.inference_mode():
-            for factor, limits in zip(self._factors, (stiffness_range, damping_range), strict=True):
-                if limits is not None:
-                    _draw(factor, rows, limits)
-            self._apply(rows)
-
-    def _apply(self, rows: torch.Tensor | None) -> None:
-        """Write what was asked for, times the factors, to every group."""
-        wanted = [gains * factor for gains, factor in zip(self._gains, self._factors, strict=True)]
-        chosen = wanted if rows is None else [values.index_select(0, rows) for values in wanted]
-        for group, slots in zip(self.groups, self._slots, strict=True):
-            stiffness, damping = (values.index_select(1, slots) for values in chosen)
-            group.write(stiffness, damping, rows)
-
 
 def _order(found: Sequence[str], columns: torch.Tensor, wanted: Sequence[str] | None) -> torch.Tensor:
     """Return how the groups' joints, one group after another, come into the wanted order; by default the robot's."""
@@ -239,18 +181,6 @@ def _order(found: Sequence[str], columns: torch.Tensor, wanted: Sequence[str] | 
             f"{list(wanted)}."
         )
     return torch.tensor([list(found).index(name) for name in wanted], device=columns.device)
-
-
-def _draw(factor: torch.Tensor, rows: torch.Tensor | None, limits: tuple[float, float]) -> None:
-    low, high = limits
-    if not 0.0 < low <= high:
-        raise BackendError(f"expected a range of positive factors, least first, got {limits}.")
-    shape = factor.shape if rows is None else (len(rows), factor.shape[1])
-    new = torch.empty(shape, device=factor.device).uniform_(low, high)
-    if rows is None:
-        factor.copy_(new)
-    else:
-        factor.index_copy_(0, rows, new)
 
 
 def _find_robot(env: Any, asset: str) -> Any:

@@ -1,4 +1,4 @@
-"""Isaac Lab events that write gains: found before they fight the curriculum, and one that goes along with it."""
+"""Isaac Lab events that write gains, found before they fight the curriculum."""
 
 from __future__ import annotations
 
@@ -6,23 +6,13 @@ import warnings
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import torch
-
+from adc_wrappers.backends.tensor_gains import COMBINE
 from adc_wrappers.core.errors import BackendError
 
-__all__ = ["check_gain_events", "find_gain_events", "randomize_gain_factors", "waiting_factors"]
+__all__ = ["check_gain_events", "find_gain_events"]
 
 _WRITER = "randomize_actuator_gains"
-_ATTRIBUTE = "adc_isaaclab_backend"
-"""Where an env keeps its backend, for events."""
-_WAITING = "adc_waiting_factors"
-"""Where an env keeps the ranges of factors that an event asked for before there was a backend."""
-
-_COMBINE = (
-    "To have both, replace it by a factor per env that multiplies the curriculum's gains: "
-    'EventTermCfg(func=adc_wrappers.backends.isaaclab.randomize_gain_factors, mode="reset", '
-    'params={"stiffness_range": (0.8, 1.2), "damping_range": (0.8, 1.2)}).'
-)
+_COMBINE = COMBINE.format(backend="isaaclab")
 
 
 def find_gain_events(
@@ -83,35 +73,3 @@ def check_gain_events(env: Any, asset: str, joints: Collection[int] | None = Non
                 f"the event {name!r} ({_WRITER}, mode {mode!r}) writes gains that it derives from the robot's defaults "
                 f"and would overwrite the curriculum's. Remove it from the env's events. {_COMBINE}"
             )
-
-
-def randomize_gain_factors(
-    env: Any,
-    env_ids: torch.Tensor | None,
-    stiffness_range: tuple[float, float] | None = None,
-    damping_range: tuple[float, float] | None = None,
-) -> None:
-    """Event term: give envs new random factors on the curriculum's gains, uniformly per env and joint.
-
-    In place of Isaac Lab's ``randomize_actuator_gains``, in any mode. An env has its startup events behind it before
-    anybody can wrap it: what is asked for without a backend is drawn for all envs when there is one.
-
-    Args:
-        env: Isaac Lab's env.
-        env_ids: The envs; None for all.
-        stiffness_range: Least and largest factor on the stiffness; None leaves it alone.
-        damping_range: The same for the damping.
-    """
-    backend = getattr(env, _ATTRIBUTE, None)
-    if backend is not None:
-        backend.draw_factors(env_ids, stiffness_range, damping_range)
-        return
-    asked = {"stiffness_range": stiffness_range, "damping_range": damping_range}
-    waiting = {name: limits for name, limits in asked.items() if limits is not None}
-    setattr(env, _WAITING, {**waiting_factors(env), **waiting})
-
-
-def waiting_factors(env: Any) -> dict[str, tuple[float, float]]:
-    """Return the ranges that :func:`randomize_gain_factors` was given before the env had a backend, by argument."""
-    waiting: dict[str, tuple[float, float]] = getattr(env, _WAITING, {})
-    return waiting

@@ -24,7 +24,6 @@ __all__ = [
     "as_tensor",
     "column_indices",
     "find_groups",
-    "to_device",
 ]
 
 
@@ -53,11 +52,6 @@ def column_indices(joint_indices: Any, count: int, device: Any) -> torch.Tensor:
     if isinstance(joint_indices, torch.Tensor):
         return joint_indices.to(device=device, dtype=torch.long)
     return torch.as_tensor(joint_indices, dtype=torch.long, device=device)
-
-
-def to_device(values: Any, device: Any, dtype: torch.dtype) -> torch.Tensor:
-    """Return numbers as a tensor on a device, without waiting for the device."""
-    return torch.as_tensor(values, dtype=dtype).to(device, non_blocking=True)
 
 
 _PROPERTIES = ("stiffness", "damping")

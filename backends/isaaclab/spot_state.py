@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES
-from adc_wrappers.core.errors import BackendError
+from adc_wrappers.backends.spot_tensors import places, turn
 
 from .groups import as_tensor
 
@@ -33,8 +32,8 @@ class SpotReader:
         self._modern = hasattr(robot, "write_joint_position_to_sim_index")  # Isaac Lab 3
         device = robot.device
         sensed = getattr(contacts, "sensor_names", None) or contacts.body_names
-        self.joints = _positions(JOINT_NAMES, robot.joint_names, "joint").to(device)
-        self.links = _positions(LINK_NAMES, sensed, "link").to(device)
+        self.joints = places(JOINT_NAMES, robot.joint_names, "joint").to(device)
+        self.links = places(LINK_NAMES, sensed, "link").to(device)
         self._from_table = torch.argsort(self.joints)
         self._base = list(robot.body_names).index(LINK_NAMES[0])
         self._back = torch.tensor([1.0, -1.0, -1.0, -1.0], device=device)
@@ -66,8 +65,8 @@ class SpotReader:
         """
         data = self._robot.data
         back = quaternion * self._back
-        centre = _rotate(back, as_tensor(data.root_com_lin_vel_w))
-        angular = _rotate(back, as_tensor(data.root_com_ang_vel_w))
+        centre = turn(back, as_tensor(data.root_com_lin_vel_w))
+        angular = turn(back, as_tensor(data.root_com_ang_vel_w))
         return centre - torch.cross(angular, as_tensor(data.body_com_pos_b)[:, self._base], dim=-1), angular
 
     def _torques(self) -> torch.Tensor:
@@ -117,7 +116,7 @@ class SpotReader:
         turned = quaternion.roll(-1, dims=-1) if self._modern else quaternion
         pose = torch.cat((position + self._origins[env_ids], turned), dim=-1)
         # engines take the velocity of the centre of mass
-        lever = _rotate(quaternion, as_tensor(robot.data.body_com_pos_b)[env_ids, self._base])
+        lever = turn(quaternion, as_tensor(robot.data.body_com_pos_b)[env_ids, self._base])
         velocity = torch.cat((linear + torch.cross(angular, lever, dim=-1), angular), dim=-1)
         positions, speeds = self.in_engine_order(joints), self.in_engine_order(joint_velocities)
         if self._modern:
@@ -139,17 +138,3 @@ class SpotReader:
             self._robot.actuators.target_command.set_position_index(value=values)
         else:
             self._robot.set_joint_position_target(values)
-
-
-def _rotate(quaternion: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Turn ``(n, 3)`` vectors by unit quaternions w x y z."""
-    axis = quaternion[:, 1:]
-    cross = torch.cross(axis, vectors, dim=-1)
-    return vectors + 2.0 * (quaternion[:, :1] * cross + torch.cross(axis, cross, dim=-1))
-
-
-def _positions(names: Sequence[str], among: Sequence[str], what: str) -> torch.Tensor:
-    missing = [name for name in names if name not in among]
-    if missing:
-        raise BackendError(f"the robot lacks the {what}s {missing}; it has {list(among)}.")
-    return torch.tensor([list(among).index(name) for name in names])

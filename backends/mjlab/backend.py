@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from adc_wrappers.core.actuators import Gains
+from adc_wrappers.backends.tensor_gains import COMBINE, GainFactors, TensorGains
 from adc_wrappers.core.errors import BackendError, did_you_mean
 
 from .groups import MODEL_FIELDS, MjlabGroup, find_groups
@@ -19,6 +19,7 @@ from .groups import MODEL_FIELDS, MjlabGroup, find_groups
 __all__ = ["MjlabBackend", "check_gain_events"]
 
 _WRITER = "pd_gains"
+_COMBINE = COMBINE.format(backend="mjlab")
 
 
 def check_gain_events(env: Any, entity: str) -> None:
@@ -37,16 +38,16 @@ def check_gain_events(env: Any, entity: str) -> None:
             if mode != "startup":
                 raise BackendError(
                     f"the event {name!r} ({_WRITER}, mode {mode!r}) writes gains that it derives from the model's "
-                    "defaults and would overwrite the curriculum's. Remove it from the env's events."
+                    f"defaults and would overwrite the curriculum's. Remove it from the env's events. {_COMBINE}"
                 )
             warnings.warn(
                 f"the event {name!r} ({_WRITER}, mode {mode!r}) has no effect: the curriculum sets the gains of every "
-                "env.",
+                f"env. {_COMBINE}",
                 stacklevel=4,
             )
 
 
-class MjlabBackend:
+class MjlabBackend(TensorGains):
     """Gains of an entity in an mjlab env.
 
     Built-in position, built-in PD, XML position and ideal PD actuators are written where each takes its gains from, see
@@ -55,7 +56,8 @@ class MjlabBackend:
     Args:
         env: The env, wrapped or not: a :class:`~.env.GymMjlabEnv`.
         entity: The robot's name in the scene.
-        joints: Names of joints to control; default: all that have an actuator.
+        joints: Names of joints to control, in the order that every array shall have; default: all that have an
+            actuator, in the robot's order.
         inertia: Effective inertia per joint, if it is not to be taken from the model at the default pose.
 
     Raises:
@@ -78,9 +80,9 @@ class MjlabBackend:
         check_gain_events(inner, entity)
         robot = known[entity]
         self.num_envs, self.device = int(inner.num_envs), inner.device
-        self.groups: list[MjlabGroup] = find_groups(inner.sim, _chosen(robot.actuators, joints))
+        self.groups: Sequence[MjlabGroup] = find_groups(inner.sim, _chosen(robot.actuators, joints))
         names = [name for group in self.groups for name in group.joint_names]
-        self.joint_names = tuple(name for name in robot.joint_names if name in names)
+        self.joint_names = tuple(joints or (name for name in robot.joint_names if name in names))
         self.explicit_time_step = float(inner.physics_dt) if any(group.explicit for group in self.groups) else None
         missing = [field for field in MODEL_FIELDS if field not in inner.sim.expanded_fields]
         if missing:
@@ -89,9 +91,11 @@ class MjlabBackend:
             torch.tensor([self.joint_names.index(name) for name in group.joint_names], device=self.device)
             for group in self.groups
         ]
+        self._factors = GainFactors((self.num_envs, len(self.joint_names)), self.device)
         self._check_position_control()
         given = None if inertia is None else np.asarray(inertia, dtype=np.float64)
         self._inertia = _joint_inertia(inner, robot, self.joint_names) if given is None else given
+        self._take_up(inner)
 
     def _check_position_control(self) -> None:
         for group in self.groups:
@@ -104,27 +108,6 @@ class MjlabBackend:
     def effective_inertia(self) -> NDArray[np.float64]:
         """Return M per joint at the robot's default joint positions, armature included."""
         return self._inertia.copy()
-
-    def gains(self) -> Gains:
-        """Return the live gains as tensors on the device, from where the physics takes them."""
-        live = [torch.empty(self.num_envs, len(self.joint_names), device=self.device) for _ in range(2)]
-        for group, slots in zip(self.groups, self._slots, strict=True):
-            for target, values in zip(live, group.read(), strict=True):
-                target[:, slots] = values
-        return Gains(*live)
-
-    def set_gains(self, stiffness: Any, damping: Any, env_ids: Any = None) -> None:
-        """Write gains of shape ``(len(env_ids), joints)``, numpy or torch; they act from the next physics step on."""
-        rows = slice(None) if env_ids is None else torch.as_tensor(env_ids, dtype=torch.long, device=self.device)
-        shape = (self.num_envs if isinstance(rows, slice) else len(rows), len(self.joint_names))
-        new = []
-        for name, values in (("stiffness", stiffness), ("damping", damping)):
-            if tuple(values.shape) != shape:
-                raise BackendError(f"{name}: expected shape {shape}, got {tuple(values.shape)}.")
-            new.append(torch.as_tensor(values, dtype=torch.float32).to(self.device, non_blocking=True))
-        with torch.inference_mode():
-            for group, slots in zip(self.groups, self._slots, strict=True):
-                group.write(new[0][:, slots], new[1][:, slots], rows)
 
 
 def _chosen(actuators: Sequence[Any], joints: Sequence[str] | None) -> list[Any]:

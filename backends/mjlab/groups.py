@@ -20,7 +20,8 @@ __all__ = ["MODEL_FIELDS", "MjlabGroup", "find_groups"]
 MODEL_FIELDS = ("actuator_gainprm", "actuator_biasprm")
 """Fields of the model that hold gains, to be expanded before anything is written."""
 
-Rows = torch.Tensor | slice
+Rows = torch.Tensor | None
+"""Chosen envs; None for all."""
 
 
 class MjlabGroup(ABC):
@@ -51,7 +52,7 @@ class MjlabGroup(ABC):
         return values
 
     def _put(self, name: str, rows: Rows, controls: torch.Tensor, column: int, values: torch.Tensor) -> None:
-        chosen = rows if isinstance(rows, slice) else rows[:, None]
+        chosen = slice(None) if rows is None else rows[:, None]
         getattr(self._sim.model, name)[chosen, controls, column] = values
 
 
@@ -108,8 +109,9 @@ class IdealGroup(MjlabGroup):
 
     def write(self, stiffness: torch.Tensor, damping: torch.Tensor, rows: Rows) -> None:
         """Write in place: fused groups hold the same memory, and a new tensor would leave them behind."""
-        self._actuator.stiffness[rows] = stiffness
-        self._actuator.damping[rows] = damping
+        chosen = slice(None) if rows is None else rows
+        self._actuator.stiffness[chosen] = stiffness
+        self._actuator.damping[chosen] = damping
 
 
 def find_groups(sim: Any, actuators: Sequence[Any]) -> list[MjlabGroup]:

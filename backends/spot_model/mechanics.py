@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .table import FOOT_RADIUS, SPOT, JointSpec, RobotSpec
+from adc_wrappers.core import ActuatorCurriculum, CurriculumConfig
 
-__all__ = ["effective_inertia", "foot_positions", "link_poses", "standing_height"]
+from .table import FOOT_RADIUS, JOINT_NAMES, SPOT, JointSpec, RobotSpec
+
+__all__ = ["effective_inertia", "foot_positions", "identified_gains", "link_poses", "standing_height"]
 
 
 _Array = NDArray[np.float64]
@@ -100,3 +103,16 @@ def effective_inertia(joint_positions: ArrayLike | None = None, robot: RobotSpec
             total += float(own @ tensor @ own) + link.mass * float(arm @ arm)
         values.append(total / joint.legs)
     return np.array(values)
+
+
+def identified_gains(pattern: str = ".*") -> tuple[dict[str, float], dict[str, float]]:
+    """Return K_* and critical damping by joint name: what the robot is until a curriculum's wrapper stiffens it.
+
+    Args:
+        pattern: A regular expression that the joints' names match whole.
+    """
+    config = CurriculumConfig()
+    stiffness = ActuatorCurriculum(config, JOINT_NAMES).target_stiffness
+    damping = config.damping_at(stiffness, effective_inertia(), JOINT_NAMES)
+    rows = [row for row in zip(JOINT_NAMES, stiffness, damping, strict=True) if re.fullmatch(pattern, row[0])]
+    return {name: float(k) for name, k, _ in rows}, {name: float(b) for name, _, b in rows}

@@ -11,13 +11,28 @@ from numpy.typing import NDArray
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE
 from adc_wrappers.core.actuators import to_numpy
+from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.deployment import Deployment
 
 from .body import SPATIAL, observation_scale, robot_poses, spot_mirror
 from .failures import StandMonitor
+from .settings import SpotSettings
 from .stand import stand_deployment
 
-__all__ = ["SpotTensorTask"]
+__all__ = ["SpotTensorTask", "check_model"]
+
+
+def check_model(settings: SpotSettings, simulator: str) -> None:
+    """Refuse a model of the user's own, which the simulators of tensors would not simulate.
+
+    Raises:
+        CurriculumError: The settings name one.
+    """
+    if settings.model is not None:
+        raise CurriculumError(
+            f"the backend {simulator!r} simulates its own model of Spot, got model={settings.model!r}: leave it out, "
+            "or use the backend 'mujoco' or 'pybullet'."
+        )
 
 
 class SpotTensorTask:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,11 +20,10 @@ from adc_wrappers.backends.spot_model import (
     spot_usd,
     standing_height,
 )
-from adc_wrappers.backends.spot_model.mechanics import effective_inertia
-from adc_wrappers.core import ActuatorCurriculum, CurriculumConfig
+from adc_wrappers.backends.spot_model.mechanics import identified_gains
 from adc_wrappers.core.files import write_atomically
 
-__all__ = ["MOTOR_TORQUE", "SpotSource", "generated_usd", "identified_gains", "isaac_spot_usd", "spot_cfg"]
+__all__ = ["MOTOR_TORQUE", "SpotSource", "generated_usd", "isaac_spot_usd", "spot_cfg"]
 
 SpotSource = Literal["auto", "generated", "isaac"]
 
@@ -33,19 +31,6 @@ MOTOR_TORQUE = 1.5
 """Largest torque of the knee's motor, N·m; the table's torque is this times the transmission ratio."""
 
 _HIPS, _KNEES = ".*_h[xy]", ".*_kn"
-
-
-def identified_gains(pattern: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Return K_* and critical damping by joint name: what the robot is until a curriculum's wrapper stiffens it.
-
-    Args:
-        pattern: A regular expression that the joints' names match whole.
-    """
-    config = CurriculumConfig()
-    stiffness = ActuatorCurriculum(config, JOINT_NAMES).target_stiffness
-    damping = config.damping_at(stiffness, effective_inertia(), JOINT_NAMES)
-    rows = [row for row in zip(JOINT_NAMES, stiffness, damping, strict=True) if re.fullmatch(pattern, row[0])]
-    return {name: float(k) for name, k, _ in rows}, {name: float(b) for name, _, b in rows}
 
 
 def generated_usd() -> Path:

@@ -13,7 +13,7 @@ from isaaclab.scene import InteractiveSceneCfg
 from isaaclab.sensors import ContactSensorCfg
 from isaaclab.utils import configclass
 
-from adc_wrappers.backends.isaaclab.events import randomize_gain_factors
+from adc_wrappers.backends.tensor_gains import randomize_gain_factors
 from adc_wrappers.envs.spot.randomization import (
     DELAY_STEPS,
     FRICTION,
@@ -23,6 +23,7 @@ from adc_wrappers.envs.spot.randomization import (
     PUSH_VELOCITY,
 )
 from adc_wrappers.envs.spot.settings import SpotSettings
+from adc_wrappers.envs.spot.tensors import check_model
 
 from .assets import SpotSource, spot_cfg
 from .physics import Engine, ground_material, simulation_cfg
@@ -136,6 +137,7 @@ def handstand_cfg(
         **settings: The task's own, see :class:`adc_wrappers.envs.spot.SpotSettings`.
     """
     task = SpotSettings(**settings)
+    check_model(task, "isaaclab")
     kinds = task.randomized()
     config = SpotHandstandEnvCfg()
     config.seed = seed

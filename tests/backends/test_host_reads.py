@@ -14,6 +14,9 @@ from spot_helpers import make_state
 from adc_wrappers import ActuatorCurriculumWrapper, CurriculumConfig
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.isaaclab import IsaacLabBackend
+from adc_wrappers.backends.limiter import JointTable
+from adc_wrappers.backends.spot_model import SPOT
+from adc_wrappers.backends.spot_tensors import LateTargets
 from adc_wrappers.core.errors import BackendError
 
 STEPS = 24
@@ -103,6 +106,20 @@ def test_a_step_of_spots_sends_nothing_to_the_device(preset):
             *_, truncated, _ = spots.step(action)
             steps.append((sends.total - before, bool(truncated.any())))
     assert steps == [(0, False), (0, False), (0, True)] * 2 + [(0, False)], sends.counts
+
+
+def test_what_mjlab_does_before_every_physics_step_sends_nothing_to_the_device():
+    """The knees' limits at their angles, and the targets that arrive."""
+    positions, table = torch.tensor(np.asarray(make_state(4).joint_positions), dtype=torch.float32), JointTable(SPOT)
+    late = LateTargets(positions, decimation=10)
+    late.begin(positions, torch.arange(4), torch.arange(4))
+    table.torque_limits(positions)
+    with torch.inference_mode(), HostSends() as sends, HostReads() as reads:
+        late.send(positions)
+        for _ in range(10):
+            late.arriving()
+            table.torque_limits(positions)
+    assert sends.total == reads.total == 0, (sends.counts, reads.counts)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def placed(spots):
     spots.sim.forward()
     spots.scene["robot"].update(0.0)
     action, before = moments()
-    spots._action, spots._before = torch.as_tensor(action, dtype=torch.float32), tensors(before)
+    spots.stand.action, spots.stand.before = torch.as_tensor(action, dtype=torch.float32), tensors(before)
     spots.look()
     observation = spots._get_observations()["policy"].clone()
     return observation, {name: values.clone() for name, values in spots.reward_terms().items()}
@@ -116,7 +116,7 @@ def test_one_step_from_it_gives_mujocos_verdicts(spots, placed):
     spots._get_dones = dones
     try:
         hold = torch.as_tensor(holding(spots.action_scale), dtype=torch.float32)
-        spots._action = hold.clone()
+        spots.stand.action = hold.clone()
         spots.step(hold)
     finally:
         spots._get_dones = plain_dones

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from helpers import FakeBackend, ScriptedEnv, TorchBatchEnv, spied_commands
-from isaac_stubs import stubbed
+from spot_helpers import make_state
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from adc_wrappers import (
@@ -23,10 +21,12 @@ from adc_wrappers import (
     VectorActionScaleCoupling,
     make_env,
 )
-from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.limiter import CommandLimiter, CommandLimits
 from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE, SPOT
 from adc_wrappers.core.action_term import ActionTerm
+from adc_wrappers.core.actuators import Gains
+from adc_wrappers.envs.spot import SpotSettings
+from adc_wrappers.envs.spot.tensor_stand import TensorStand
 from adc_wrappers.sb3 import ActuatorCurriculumVecEnv
 from adc_wrappers.sb3.vec_env import ActionVecEnv
 from adc_wrappers.training.ppo import ActionConfig
@@ -271,57 +271,41 @@ def test_children_are_told_one_by_one(kind):
     env.close()
 
 
-def test_isaac_labs_spots_keep_the_policys_own_action_and_scale_by_name():
-    """Their backend has Isaac Lab's joint order, their actions have the table's."""
-    with stubbed("env") as module:
-        env = object.__new__(module.SpotStandIsaacEnv)
-    sent = []
-    nominal = torch.tensor(NOMINAL_POSE)
-    env.reader = SimpleNamespace(command=lambda targets: sent.append(targets.clone()), state=lambda: None)
-    env.task = SimpleNamespace(moment=lambda state, action: None)
-    env.action_scale, env.action_limit, env._nominal = 0.5, 1.0, nominal
-    env._action = torch.zeros(2, 12)
-    env.action_term = ActionTerm(2, JOINT_NAMES)
+def tensors(state):
+    return type(state)(*(torch.as_tensor(part) for part in state))
+
+
+def test_spots_of_tensors_keep_the_policys_own_action_and_scale_by_name():
+    """Their backend may have its engine's joint order, their actions have the table's."""
+    settings = SpotSettings(randomize=False, action_scale=0.5)
+    stand = TensorStand(settings, tensors(make_state(2)), 0.02, lambda: None)
     backend = FakeBackend(num_envs=2, joints=12)
     backend.joint_names = tuple(sorted(JOINT_NAMES, key=lambda name: name[3:]))  # all hx, then all hy, then all kn
     batch = TorchBatchEnv([[9], [9]], joints=12, substeps=0)
-    batch.actuator_backend, batch.action_term = backend, env.action_term
+    batch.actuator_backend, batch.action_term = backend, stand.action_term
     start = {"*_h[xy]": 80.0, "*_kn": 50.0}
     ActionScaleCoupling(ActuatorCurriculumWrapper(batch, CurriculumConfig(start_stiffness=start)))
-    actions = torch.full((2, 12), 0.4)
-    env._pre_physics_step(actions)
-    env._apply_action()
-    torch.testing.assert_close(env._action, actions)
+    actions = torch.full((2, 12), 0.4, dtype=torch.float64)
+    targets = stand.act(actions, tensors(make_state(2)))
+    torch.testing.assert_close(stand.action, actions)
     wanted = [0.5 * 0.4 * 40.0 / (50.0 if name.endswith("kn") else 80.0) for name in JOINT_NAMES]
-    torch.testing.assert_close(sent[-1], nominal + torch.tensor(wanted).repeat(2, 1))
+    np.testing.assert_allclose(targets.numpy(), np.add(NOMINAL_POSE, [wanted] * 2), rtol=1e-6)
 
 
-def test_isaac_labs_spots_are_limited_by_the_same_code_and_see_the_limited_target():
-    """Gains come in Isaac Lab's order, everything else in the table's."""
-    with stubbed("env") as module:
-        env = object.__new__(module.SpotStandIsaacEnv)
-    pose = torch.tensor(NOMINAL_POSE, dtype=torch.float64).repeat(2, 1)
-    names = tuple(sorted(JOINT_NAMES, key=lambda name: name[3:]))
-    stiffness = torch.tensor([[50.0 if name.endswith("kn") else 80.0 for name in names]] * 2, dtype=torch.float64)
-    gains = SimpleNamespace(stiffness=stiffness, damping=0.1 * stiffness)
-    env.__dict__["actuator_backend"] = SimpleNamespace(joint_names=names, gains=lambda: gains)
-    state = RobotState(*[torch.zeros(2, 3)] * 5, pose + 0.3, 0.0 * pose + 4.0, 0.0 * pose, torch.zeros(2, 17))
-    env.device, env._state = "cpu", state
-    env.reader = SimpleNamespace(state=lambda: state)
-    env.task = SimpleNamespace(moment=lambda state, action: None)
-    env.action_scale, env.action_limit, env._nominal = 1.2, 1.0, pose[0]
-    env._action = torch.zeros_like(pose)
-    env.action_term = ActionTerm(2, JOINT_NAMES)
-    env.sensing = SimpleNamespace(seen=lambda state: state)
-    limits = CommandLimits(torque_share=0.3)
-    env.limiter = CommandLimiter(limits, SPOT, 0.02, pose)
-    env._pre_physics_step(torch.full_like(pose, -0.9))
-    here = CommandLimiter(limits, SPOT, 0.02, pose.numpy())
+def test_spots_of_tensors_are_limited_by_the_same_code_and_see_the_limited_target():
+    pose = np.tile(NOMINAL_POSE, (2, 1))
     k = np.array([[50.0 if name.endswith("kn") else 80.0 for name in JOINT_NAMES]] * 2)
-    expected = here(pose.numpy() - 1.08, pose.numpy() + 0.3, 4.0 + 0.0 * k, k, 0.1 * k)
-    np.testing.assert_allclose(env._targets.numpy(), expected)
-    np.testing.assert_allclose(env._action.numpy(), (expected - pose.numpy()) / 1.2)
-    np.testing.assert_allclose(env.limiter.change.numpy(), expected - pose.numpy())
+    gains = Gains(torch.as_tensor(k), torch.as_tensor(0.1 * k))
+    state = make_state(2, joint_positions=pose + 0.3, joint_velocities=4.0)
+    limits = {"torque_share": 0.3}
+    settings = SpotSettings(randomize=False, action_scale=1.2, limiter=limits)
+    stand = TensorStand(settings, tensors(state), 0.02, lambda: gains)
+    targets = stand.act(torch.full((2, 12), -0.9, dtype=torch.float64), tensors(state))
+    here = CommandLimiter(CommandLimits(**limits), SPOT, 0.02, pose)
+    expected = here(pose - 1.08, pose + 0.3, 4.0 + 0.0 * k, k, 0.1 * k)
+    np.testing.assert_allclose(targets.numpy(), expected)
+    np.testing.assert_allclose(stand.action.numpy(), (expected - pose) / 1.2)
+    np.testing.assert_allclose(stand.limiter.change.numpy(), expected - pose)
 
 
 def test_a_term_refuses_other_shapes():

@@ -1,7 +1,8 @@
 """States of Spot, and what MuJoCo made of them: numbers that every simulator must reproduce.
 
 ``python tests/envs/spot_reference.py`` writes ``tests/data/spot_reference.json``. ``test_spot_reference.py`` beside it
-holds MuJoCo and PyBullet to it, ``tests/backends/test_isaaclab_spot.py`` Isaac Lab in an environment of its own.
+holds MuJoCo and PyBullet to it, ``test_isaaclab_spot.py`` and ``test_mjlab_spot.py`` in ``tests/backends`` Isaac Lab
+and mjlab in environments of their own.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def holding(action_scale: float) -> Any:
 
 
 def judge(engine: str) -> dict[str, Any]:
-    """Put the states into an engine: observation and reward at once, contacts and reward after one policy step."""
+    """Put the states into an engine: observation and reward at once, contacts and reward after a step, a motion."""
     from adc_wrappers.backends.robots import make_robot_backend
     from adc_wrappers.core.actuators import damping_for
     from adc_wrappers.envs.spot import HANDSTAND, SpotSettings, SpotStandTask
@@ -95,8 +96,36 @@ def judge(engine: str) -> dict[str, Any]:
     result["terminated"] = task.terminated().tolist()
     result["holds"] = task.holds().tolist()
     result["inertia"] = backend.effective_inertia().tolist()
+    result["motion"] = _motion(task)
     task.close()
     return result
+
+
+STEPS = 4
+"""Policy steps of the motion."""
+
+
+def swings() -> Any:
+    """Actions of the motion, ``(STEPS, states, joints)``: about a quarter of what a policy may ask for."""
+    return np.random.default_rng(7).uniform(-0.25, 0.25, (STEPS, len(NAMES), 12))
+
+
+def _motion(task: Any) -> dict[str, Any]:
+    """Swing the joints from where the states have them; poses and rewards after every policy step."""
+    backend, hold = task.backend, holding(task.action_scale)
+    task.early_termination = False  # a fall is paid once, as where nothing is reset
+    backend.reset(starts())
+    task.logic.begin(np.arange(len(NAMES)))
+    task._action = hold
+    found: dict[str, Any] = {"positions": [], "quaternions": [], "joints": [], "rewards": []}
+    for swing in swings():
+        task.advance((hold + swing).astype(np.float32))
+        state = backend.state()
+        found["positions"].append(state.base_position.tolist())
+        found["quaternions"].append(state.base_quaternion.tolist())
+        found["joints"].append(state.joint_positions.tolist())
+        found["rewards"].append(sum(task.reward_terms().values()).tolist())
+    return found
 
 
 def load() -> dict[str, Any]:

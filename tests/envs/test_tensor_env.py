@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import configparser
 import dataclasses
+import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +18,11 @@ from spot_helpers import NOSE_DOWN, make_state
 from adc_wrappers import ActuatorCurriculumWrapper, CurriculumConfig, CurriculumError
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.spot_model import JOINT_NAMES
-from adc_wrappers.core.errors import UnknownSettingError
+from adc_wrappers.core.errors import MissingExtraError, UnknownSettingError, install_command
 from adc_wrappers.envs.fit import MadeFor, PolicyEnvError, check_env
 from adc_wrappers.envs.registry import find_task, make_env
+from adc_wrappers.envs.spot import SpotSettings
+from adc_wrappers.envs.spot.tensors import check_model
 from adc_wrappers.envs.tensor_env import TensorTaskEnv
 from adc_wrappers.rsl_rl.tensor_env import TensorVecEnv
 from adc_wrappers.runs import evaluate
@@ -24,6 +30,7 @@ from adc_wrappers.training import TrainConfig, default_config
 from adc_wrappers.training.evaluating import EvaluationSetup
 
 COUNT, LIMIT = 3, 4
+ROOT = Path(__file__).parents[2]
 SPEC = find_task("spot-handstand")
 
 
@@ -137,6 +144,40 @@ def test_an_evaluation_elsewhere_leaves_the_simulators_options_behind():
 def test_mistyped_settings_are_answered_before_a_simulator_is_imported():
     with pytest.raises(UnknownSettingError, match="Did you mean 'time_limit'"):
         make_env("spot-handstand", backend="isaaclab", time_limt=5)
+    with pytest.raises(UnknownSettingError, match="no setting 'engine'"):
+        make_env("spot-handstand", backend="mjlab", engine="newton")
     with pytest.raises(CurriculumError, match="has no backend 'isaclab'"):
         make_env("spot-handstand", backend="isaclab")
-    assert SPEC.simulators == ("mujoco", "pybullet", "spot", "isaaclab")
+    assert SPEC.simulators == ("mujoco", "pybullet", "spot", "isaaclab", "mjlab")
+
+
+def test_a_model_of_ones_own_is_refused_where_it_would_not_be_simulated():
+    with pytest.raises(CurriculumError, match="'mjlab' simulates its own model of Spot"):
+        check_model(SpotSettings(model="my.xml"), "mjlab")
+    check_model(SpotSettings(), "mjlab")
+
+
+def test_mjlab_has_the_papers_recipe_and_another_simulators_options_stay_behind():
+    config = default_config("spot-handstand", "mjlab", {"device": "cuda:1"}, recipe="paper")
+    assert (config.trainer, config.workers, config.ppo.num_envs, config.device) == ("rsl_rl", "batch", 4096, "cuda:1")
+    there = EvaluationSetup.of(config, backend="isaaclab")
+    assert there.settings == {"device": "cuda:1"} and there.name == "eval-isaaclab"
+    settings = {"engine": "physx", "time_limit": 500}
+    from_isaac = default_config("spot-handstand", "isaaclab", settings, recipe="paper")
+    assert EvaluationSetup.of(from_isaac, backend="mjlab").settings == {"time_limit": 500}
+    with pytest.raises(CurriculumError, match="has no backend 'mjlab'"):
+        make_env("spot-hindstand", backend="mjlab")
+
+
+def test_without_mjlab_its_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mjlab", None)
+    with pytest.raises(MissingExtraError, match=re.escape(install_command("mjlab"))):
+        make_env("spot-handstand", backend="mjlab", num_envs=1)
+
+
+def test_mjlab_is_told_where_the_task_is():
+    """By an entry point, whose module is there; that mjlab finds it, tests/trainers/test_mjlab_commands.py shows."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    (line,) = filter(None, config["options.entry_points"]["mjlab.tasks"].splitlines())
+    assert (ROOT / (line.split(" = ")[1].replace(".", "/") + ".py")).exists()

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -17,6 +11,7 @@ from helpers import FakeBackend, TorchBatchEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from isaac_stubs import fake_spots
+from rank_helpers import ranks, run_ranks
 from rsl_rl.algorithms import PPO
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl_helpers import FAST, LENGTHS, TINY, Lab, Watched, scripted
@@ -227,7 +222,6 @@ def test_the_papers_tables():
 
 RANK = """
 import json, sys
-sys.path[:0] = json.loads(sys.argv[1])
 import torch
 from rsl_rl_helpers import LENGTHS, TINY, Watched, scripted
 from adc_wrappers.rsl_rl import RslRlVecEnv, runner_config
@@ -237,7 +231,7 @@ torch.manual_seed(rank)
 rows = LENGTHS[rank * len(LENGTHS) // world : (rank + 1) * len(LENGTHS) // world]
 env = RslRlVecEnv(scripted(rows), max_episode_length=20)
 runner = Watched(env, runner_config(TINY, env))
-mode, folder = sys.argv[2], sys.argv[3]
+mode, folder = sys.argv[1], sys.argv[2]
 if mode == "resumed":
     runner.learn(3)
     runner.save(f"{folder}/rank{rank}.pt")
@@ -260,32 +254,10 @@ print(json.dumps([runner.stiffness, weights]))
 """
 
 
-def run_ranks(world, port, mode="plain", folder=""):
-    """Return the exit code, output and errors of every rank."""
-    here = json.dumps([str(Path(__file__).parent), str(Path(__file__).parents[1])])  # its helpers, and all tests'
-    environment = {**os.environ, "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, here, mode, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(world)
-    ]  # fmt: skip
-    answers = [process.communicate(timeout=300) for process in processes]
-    return [(process.returncode, *answer) for process, answer in zip(processes, answers, strict=True)]
-
-
-def ranks(world, port, mode="plain", folder=""):
-    results = run_ranks(world, port, mode, folder)
-    for code, _, errors in results:
-        assert code == 0, errors
-    return [json.loads(out.splitlines()[-1]) for _, out, _ in results]
-
-
 @pytest.mark.slow
 def test_two_ranks_have_the_stiffness_of_one_after_every_iteration(free_port):
-    ((alone, _),) = ranks(1, free_port)
-    (first, first_weights), (second, second_weights) = ranks(2, free_port)
+    ((alone, _),) = ranks(RANK, 1, free_port, "plain", "")
+    (first, first_weights), (second, second_weights) = ranks(RANK, 2, free_port, "plain", "")
     assert first == second == alone
     assert len(set(alone)) > 3
     assert first_weights == second_weights  # and one policy
@@ -293,7 +265,7 @@ def test_two_ranks_have_the_stiffness_of_one_after_every_iteration(free_port):
 
 @pytest.mark.slow
 def test_two_ranks_have_one_stiffness_after_a_resume(free_port, tmp_path):
-    (first, first_weights), (second, second_weights) = ranks(2, free_port, "resumed", tmp_path)
+    (first, first_weights), (second, second_weights) = ranks(RANK, 2, free_port, "resumed", tmp_path)
     assert first == second
     assert first_weights == second_weights
 
@@ -301,7 +273,7 @@ def test_two_ranks_have_one_stiffness_after_a_resume(free_port, tmp_path):
 @pytest.mark.slow
 def test_a_rank_whose_gains_are_wrong_stops_the_others_too(free_port):
     """And does not leave them waiting for its episodes."""
-    (_, _, other), (_, _, own) = results = run_ranks(2, free_port, "broken")
+    (_, _, other), (_, _, own) = results = run_ranks(RANK, 2, free_port, "broken", "")
     assert all(code != 0 for code, *_ in results)
     assert "were changed behind the curriculum" in own
     assert "the gains of 1 other rank(s) are not what was written" in other

@@ -1,4 +1,4 @@
-"""Start states of the handstand, drawn on the device; the same distribution as on the other backends."""
+"""Start states of the stances as tensors, drawn on their device; the same distribution as in numpy."""
 
 from __future__ import annotations
 
