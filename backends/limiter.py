@@ -185,6 +185,8 @@ class CommandLimiter:
         """The last targets, ``(n, joints)``."""
         self.change: Any = xp.zeros_like(held)
         """By how much they differ from those before, ``(n, joints)``."""
+        self.looseness = 1.0
+        """Factor on reach, slew and its change, which a training may make larger; 1 wherever a policy runs."""
         self._passes = policy_step / (policy_step + limits.filter_seconds)
         self._lower = constant(self.joints.lower + limits.margin, held)
         self._upper = constant(self.joints.upper - limits.margin, held)
@@ -211,11 +213,12 @@ class CommandLimiter:
         room = self.limits.torque_share * self.joints.torque_limits(positions)
         middle = positions + damping * velocities / stiffness
         targets = clipped(targets, middle - room / stiffness, middle + room / stiffness)
-        targets = clipped(targets, positions - self._reach, positions + self._reach)
+        reach, slew, slew_change = (self.looseness * limit for limit in (self._reach, self._slew, self._slew_change))
+        targets = clipped(targets, positions - reach, positions + reach)
         targets = clipped(targets, self._lower, self._upper)
         xp = array_namespace(last)
-        low = xp.maximum(-self._slew, self.change - self._slew_change)
-        high = xp.minimum(self._slew, self.change + self._slew_change)
+        low = xp.maximum(-slew, self.change - slew_change)
+        high = xp.minimum(slew, self.change + slew_change)
         return last + clipped(targets - last, low, high)
 
     def accept(self, targets: Any) -> None:

@@ -102,7 +102,7 @@ class _Group(Protocol):
 
 
 class TensorGains:
-    """Reads and writes the gains of all envs; what Isaac Lab's and mjlab's backends have in common.
+    """The gains of all envs, read and written; what Isaac Lab's and mjlab's backends have in common.
 
     Gains stay on the env's device and are changed in place, also under ``torch.inference_mode()``.
     """

@@ -1,4 +1,4 @@
-"""Where the curriculum is needed: its benefit on the planar handstand against the stiffness of the joints.
+"""The benefit of the curriculum on the planar handstand against the stiffness of the joints.
 
 For every target stiffness K* a study of two conditions (K by task progress from 1.5 K*, and training at K*), both
 evaluated at exactly K*; beside it what is known before any training: the static stiffness of Spot's nominal stance
@@ -44,7 +44,7 @@ _SEARCH = SearchSettings(states=32, tries=12, rounds=3)
 
 @dataclass(frozen=True)
 class Foretold:
-    """What is known of a target stiffness before training."""
+    """The knowledge of a target stiffness before training."""
 
     stiffness: float
     """K*, N·m/rad."""

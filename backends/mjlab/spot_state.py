@@ -18,7 +18,7 @@ _FORCE_RANGE = "actuator_forcerange"
 
 
 class SpotReader:
-    """Reads, places and commands Spots in an mjlab scene, whatever order its model has joints and links in.
+    """Spots in an mjlab scene, read, placed and commanded, whatever order its model has joints and links in.
 
     Positions and velocities are MuJoCo's coordinates themselves: what mjlab derives from them lags by one physics step
     until the end of a policy step.

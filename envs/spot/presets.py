@@ -53,7 +53,7 @@ class SpotPreset:
     """How the base's linear velocity is observed, see :class:`~.sensing.SpotSensing`."""
 
     eases_in: bool = False
-    """Whether noise and latency grow in training, from nothing to all of it, as the stance is found."""
+    """Whether noise, latency and command limits grow in training, see :class:`~.easing.Strictness`."""
 
     scale_by_dt: bool = True
     """Multiply every term, the fall too, by the policy step (0.02 s), as Isaac Lab does. The returns that the paper

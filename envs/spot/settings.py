@@ -13,65 +13,11 @@ from adc_wrappers.backends.limiter import LIMITERS, CommandLimits
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
 
+from .easing import FallCost
 from .presets import LINEAR_VELOCITIES, LinearVelocity, SpotPreset, find_preset
 from .randomization import KINDS, PAPER_KINDS
 
 __all__ = ["SUCCESS_SECONDS", "FallCost", "SpotSettings"]
-
-
-_RATE = 1.0 / 640.0
-"""Weight of one policy step in the moving average of the share of robots in the stance."""
-
-_FOUND = 0.3
-"""Share of robots in the stance at which the cost has come down."""
-
-
-class FallCost:
-    """The cost of a fall: ``early`` until the stance is found, eased to ``late`` as the share of robots in it grows.
-
-    While nothing is known a fall must cost more than standing about, or a policy learns to fall at once. Once the
-    stance is found the same cost keeps it from daring: it would rather come down on its feet than balance.
-
-    Args:
-        early: The cost at first.
-        late: The cost once the average share of robots in the stance has reached 30 %.
-    """
-
-    def __init__(self, early: float, late: float) -> None:
-        self.early = early
-        self.late = late
-        self.share = 0.0
-        """Moving average of the share of robots in the stance."""
-
-    @property
-    def eases(self) -> bool:
-        """Whether there is anything to take note of."""
-        return self.early != self.late
-
-    @property
-    def now(self) -> float:
-        """The present cost."""
-        return self.early + self.found * (self.late - self.early)
-
-    @property
-    def found(self) -> float:
-        """How far the stance is found, in [0, 1]."""
-        return min(self.share / _FOUND, 1.0)
-
-    def note(self, holds: Any) -> None:
-        """Take note of which robots are in the stance after a policy step, as an array or tensor of booleans."""
-        self.share += _RATE * (float(holds.sum()) / len(holds) - self.share)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint needs."""
-        return {"stance_share": self.share}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore it."""
-        share = state.get("stance_share")
-        if not isinstance(share, float) or not 0.0 <= share <= 1.0:
-            raise CurriculumError(f"task state: expected stance_share in [0, 1], got {share!r}.")
-        self.share = share
 
 
 SUCCESS_SECONDS = 2.0
@@ -106,8 +52,8 @@ class SpotSettings:
     """Least and largest time that targets are on their way, s, of the randomization ``latency``."""
 
     eases_in: bool | None = None
-    """Whether noise and latency grow in training, from nothing to all of it, as the stance is found; an evaluation has
-    all of them."""
+    """Whether noise, latency and command limits grow in training, from nothing to all of it, while most robots are in
+    the stance; an evaluation has all of them."""
 
     action_scale: float | None = None
     """α, rad."""
@@ -122,7 +68,7 @@ class SpotSettings:
     """What a fall costs, once, after all scaling; by default 500 times the policy step."""
 
     late_fall_cost: float | None = None
-    """What a fall costs once the stance is found, see :class:`~.fall_cost.FallCost`; by default the preset's."""
+    """What a fall costs once the stance is found, see :class:`~.easing.FallCost`; by default the preset's."""
 
     weights: Mapping[str, float] | None = None
     """Reward weights that replace the preset's."""

@@ -11,6 +11,7 @@ from adc_wrappers.envs.deployment import Deployment
 
 from .body import SPATIAL, SpotBody, array_namespace, constant, observation_layout
 from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
+from .easing import Strictness
 from .settings import SUCCESS_SECONDS, SpotSettings
 from .terms import Stance, any_touching, in_stance, touching_links
 
@@ -52,7 +53,8 @@ class StandLogic:
         self.stance, self.body = stance, body
         self.hold_steps = max(1, round(SUCCESS_SECONDS / policy_step))
         """Policy steps for which an episode must end in the stance to count as a success."""
-        self._eases_in = settings.effective_sensing()[1]
+        self.strictness: Strictness | None = Strictness() if settings.effective_sensing()[1] else None
+        """How much of noise, latency and command limits there is in training; None: all of it."""
         self.weights, self.fall_cost = settings.effective_weights(policy_step)
 
         def indices(numbers: Iterable[int]) -> Any:
@@ -98,8 +100,10 @@ class StandLogic:
         self.look(state, before, action, stopped=stopped)
         if not self.early_termination:
             self.fell |= self.fallen
-        if self.training and (self.fall_cost.eases or self._eases_in):  # reads from a device; no preset of the paper's
+        if self.training and (self.fall_cost.eases or self.strictness):  # reads from a device; no preset of the paper's
             self.fall_cost.note(self.holds)
+            if self.strictness is not None:
+                self.strictness.note(self.fall_cost.share)
 
     def look(self, state: RobotState, before: RewardInputs, action: Any, *, stopped: bool = False) -> None:
         """Judge the robots as they are; nothing is learned. The arguments are those of :meth:`step`."""
@@ -137,7 +141,12 @@ class StandLogic:
     @property
     def level(self) -> float:
         """How much noise and latency there is, in [0, 1]: all of it, but in training where they grow."""
-        return self.fall_cost.found if self.training and self._eases_in else 1.0
+        return self.strictness.level if self.training and self.strictness is not None else 1.0
+
+    @property
+    def looseness(self) -> float:
+        """Factor on the limits of a command limiter: 1, but in training where they grow narrow."""
+        return self.strictness.looseness if self.training and self.strictness is not None else 1.0
 
     def progress(self) -> Any:
         """Return how far every robot is on its way: 1 in the stance, 0 elsewhere."""
@@ -153,12 +162,14 @@ class StandLogic:
         return truncated & (held >= self.hold_steps)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how far the cost of a fall has eased, as JSON-ready values; it goes into the checkpoint."""
-        return self.fall_cost.state_dict()
+        """Return how far the cost of a fall has eased, and how strict the world is; it goes into the checkpoint."""
+        return {**self.fall_cost.state_dict(), **({} if self.strictness is None else self.strictness.state_dict())}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore it."""
         self.fall_cost.load_state_dict(state)
+        if self.strictness is not None:
+            self.strictness.load_state_dict(state)
 
 
 def stand_deployment(

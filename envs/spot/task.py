@@ -167,6 +167,7 @@ class SpotStandTask(Task):
         if self.limiter is None:
             return targets
         seen, gains = self.sensing.seen(self.backend.state()), self.backend.gains()
+        self.limiter.looseness = self.logic.looseness
         limited: NDArray[np.float64] = self.limiter(targets, seen.joint_positions, seen.joint_velocities, *gains)
         return limited
 

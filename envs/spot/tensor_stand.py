@@ -25,7 +25,7 @@ __all__ = ["TensorStand"]
 
 
 class TensorStand:
-    """What an env of Isaac Lab or mjlab does beside its physics, the same in both; nothing is read from the device.
+    """The part of an env of Isaac Lab or mjlab beside its physics, the same in both; nothing is read from the device.
 
     Joints and links are in the order of our table. An env calls :meth:`act` before the physics of a policy step,
     :meth:`judge` after it, and :meth:`draw_start` and :meth:`begin` for episodes that begin.
@@ -86,6 +86,7 @@ class TensorStand:
         self.action_term.end_step()
         if self.limiter is not None:
             seen = self.sensing.seen(state)
+            self.limiter.looseness = self.logic.looseness
             targets = self.limiter(targets, seen.joint_positions, seen.joint_velocities, *self._gains())
             self.limiter.accept(targets)
             self.action.copy_((targets - self._nominal) / self.action_scale)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from spot_helpers import POSE, FakeRobots, fake_task, make_state
 
 from adc_wrappers import CurriculumError, make_env
@@ -16,6 +18,7 @@ from adc_wrappers.backends.limiter import LIMITERS
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.guarded import GuardWrapper
 from adc_wrappers.envs.spot import HANDSTAND, SpotSettings, SpotStandTask
+from adc_wrappers.envs.spot.easing import Strictness
 from adc_wrappers.envs.spot.rewards import REWARD_TERMS
 from adc_wrappers.envs.spot.sensing import NOISE, SpotSensing
 
@@ -234,12 +237,56 @@ def test_torch_measures_as_numpy_does():
         np.testing.assert_allclose(part_too.numpy(), part)
 
 
+@given(st.lists(st.floats(0.0, 1.0), max_size=50), st.integers(1, 500))
+def test_the_world_gets_stricter_while_most_are_in_the_stance_and_gives_way_when_few_are(shares, steps):
+    strictness = Strictness()
+    for share in shares:
+        before = strictness.level
+        for _ in range(steps):
+            strictness.note(share)
+        assert 0.0 <= strictness.level <= 1.0
+        assert strictness.level >= before or share < 0.4
+        assert strictness.level <= before or share > 0.6
+    assert 1.0 <= strictness.looseness <= 8.0
+    restored = Strictness()
+    restored.load_state_dict(strictness.state_dict())
+    assert restored.level == strictness.level
+
+
+@pytest.mark.parametrize("level", [None, "0.5", -0.1, 1.5, True])
+def test_a_level_that_is_none_is_refused(level):
+    with pytest.raises(CurriculumError, match="level"):
+        Strictness().load_state_dict({"level": level})
+
+
+def test_command_limits_grow_narrow_in_training_and_are_whole_in_evaluation():
+    task, robots = begun(2, preset="robot", randomize=False)
+    jump = np.ones((2, 12), np.float32)
+
+    def first_change():
+        task.begin(np.arange(2), np.random.default_rng(0))
+        held = task.limiter.targets.copy()
+        task.advance(jump)
+        return np.abs(robots.targets[-1] - held).max()
+
+    changes = []
+    for level in (0.0, 0.5, 1.0):
+        task.logic.strictness.level = level
+        changes.append(first_change())
+    assert changes[0] > changes[1] > changes[2]
+    assert changes[2] <= 0.34 + 1e-9
+    task.logic.strictness.level = 0.0
+    assert task.state_dict() == {"stance_share": task.logic.fall_cost.share, "level": 0.0}
+    task.training = False
+    assert first_change() == changes[2]
+
+
 def test_noise_and_latency_grow_in_training_and_are_whole_in_evaluation():
     task, _ = begun(200, preset="robot", randomize=["noise", "latency"])
     task.advance(np.zeros((200, 12), np.float32))
     np.testing.assert_array_equal(task.observe()[:, 9:21], 0.0)
     assert not task.describe()["state_latency"].any() and not task.describe()["command_latency"].any()
-    task.logic.fall_cost.share = 0.15
+    task.logic.strictness.level = 0.5
     assert task.logic.level == 0.5
     task.training = False
     task.begin(np.arange(200), np.random.default_rng(1))

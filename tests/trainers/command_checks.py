@@ -1,4 +1,4 @@
-"""What the commands leave behind after a short training of Spot in a simulator of tensors; the same for each."""
+"""Checks of what the commands leave behind after a short training of Spot in a simulator of tensors, each alike."""
 
 from __future__ import annotations
 
