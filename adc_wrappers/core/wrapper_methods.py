@@ -65,8 +65,9 @@ class CurriculumMethods:
         self._warned = False
         self._closings_at_start = CurriculumMethods._closings
         self._schedule_closing()
-        if not controller.training:
-            self._rest_task()
+        task = self.inner_task
+        if task is not None:
+            task.training = controller.training
 
     def _schedule_closing(self) -> None:
         self._due = self._clock + (self._iteration_steps or _PATIENCE) if self.adc.training else math.inf

@@ -10,8 +10,8 @@ from adc_wrappers.backends.base import RobotState
 from adc_wrappers.envs.deployment import Deployment
 
 from .body import SPATIAL, SpotBody, array_namespace, constant, observation_layout
-from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
 from .easing import Strictness
+from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
 from .settings import SUCCESS_SECONDS, SpotSettings
 from .terms import Stance, any_touching, in_stance, touching_links
 
@@ -46,8 +46,7 @@ class StandLogic:
     ) -> None:
         preset = settings.preset_values()
         links = list(link_names)
-        self.training = True
-        """Whether the cost of a fall eases; False while a policy is evaluated, by the cost that it eases to."""
+        self._training, self._led = True, False
         self.early_termination = True
         """Whether an episode ends with a fall; with False it goes on, and only its first fall is paid."""
         self.stance, self.body = stance, body
@@ -102,7 +101,7 @@ class StandLogic:
             self.fell |= self.fallen
         if self.training and (self.fall_cost.eases or self.strictness):  # reads from a device; no preset of the paper's
             self.fall_cost.note(self.holds)
-            if self.strictness is not None:
+            if self._led and self.strictness is not None:
                 self.strictness.note(self.fall_cost.share)
 
     def look(self, state: RobotState, before: RewardInputs, action: Any, *, stopped: bool = False) -> None:
@@ -139,14 +138,27 @@ class StandLogic:
         return {name: weight * REWARD_TERMS[name](self._step) for name, weight in weights.items()}
 
     @property
+    def training(self) -> bool:
+        """Whether the cost of a fall eases; False while a policy is evaluated, by the cost that it eases to.
+
+        Noise, latency and command limits are whole until a curriculum says that this is a training: an env by itself
+        is as strict as the robot.
+        """
+        return self._training
+
+    @training.setter
+    def training(self, training: bool) -> None:
+        self._training = self._led = training
+
+    @property
     def level(self) -> float:
         """How much noise and latency there is, in [0, 1]: all of it, but in training where they grow."""
-        return self.strictness.level if self.training and self.strictness is not None else 1.0
+        return self.strictness.level if self._led and self.strictness is not None else 1.0
 
     @property
     def looseness(self) -> float:
         """Factor on the limits of a command limiter: 1, but in training where they grow narrow."""
-        return self.strictness.looseness if self.training and self.strictness is not None else 1.0
+        return self.strictness.looseness if self._led and self.strictness is not None else 1.0
 
     def progress(self) -> Any:
         """Return how far every robot is on its way: 1 in the stance, 0 elsewhere."""

@@ -269,12 +269,15 @@ def test_command_limits_grow_narrow_in_training_and_are_whole_in_evaluation():
         task.advance(jump)
         return np.abs(robots.targets[-1] - held).max()
 
+    by_itself = first_change()
+    task.training = True  # as a curriculum says
     changes = []
     for level in (0.0, 0.5, 1.0):
         task.logic.strictness.level = level
         changes.append(first_change())
     assert changes[0] > changes[1] > changes[2]
     assert changes[2] <= 0.34 + 1e-9
+    assert by_itself == changes[2]
     task.logic.strictness.level = 0.0
     assert task.state_dict() == {"stance_share": task.logic.fall_cost.share, "level": 0.0}
     task.training = False
@@ -283,6 +286,9 @@ def test_command_limits_grow_narrow_in_training_and_are_whole_in_evaluation():
 
 def test_noise_and_latency_grow_in_training_and_are_whole_in_evaluation():
     task, _ = begun(200, preset="robot", randomize=["noise", "latency"])
+    assert task.logic.level == 1.0  # an env by itself is as strict as the robot
+    task.training = True
+    task.begin(np.arange(200), np.random.default_rng(1))
     task.advance(np.zeros((200, 12), np.float32))
     np.testing.assert_array_equal(task.observe()[:, 9:21], 0.0)
     assert not task.describe()["state_latency"].any() and not task.describe()["command_latency"].any()
