@@ -143,14 +143,7 @@ HANDSTAND_ROBOT = dataclasses.replace(
 
 PLANAR_ROBOT = dataclasses.replace(
     PLANAR_HANDSTAND,
-    ppo=dataclasses.replace(
-        PLANAR_HANDSTAND.ppo,
-        total_steps=5_000_000,
-        final_target_kl=0.01,
-        entropy_coef=0.0005,
-        final_entropy_coef=0.0,
-        min_std=0.05,
-    ),
+    ppo=dataclasses.replace(PLANAR_HANDSTAND.ppo, total_steps=5_000_000, final_target_kl=0.01),
     settings={**PLANAR_HANDSTAND.settings, "preset": "robot"},
     curriculum=_BY_PROGRESS,
 )

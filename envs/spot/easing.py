@@ -72,9 +72,12 @@ _STEP = 1.0 / 3200.0
 LOOSE: Final = 8.0
 """By what factor the limits of a command limiter are wider at level 0."""
 
+_LEAST_COST: Final = 0.02
+"""Share of the costs of rough motion at level 0."""
+
 
 class Strictness:
-    """The share of noise, latency and command limits that robots meet in training, from nothing to all of it.
+    """The share of noise, latency, command limits and costs of rough motion in training, from nothing to all of it.
 
     It grows while most robots are in the stance, stays where it is while about half of them are, and gives way while
     few are: a policy that has found the stance without limits learns to do with them, and one that loses it gets it
@@ -89,6 +92,11 @@ class Strictness:
     def looseness(self) -> float:
         """Factor on the limits of a command limiter: 1 at level 1."""
         return float(LOOSE ** (1.0 - self.level))
+
+    @property
+    def cost_share(self) -> float:
+        """Factor on the weights of costs of rough motion: 1 at level 1."""
+        return _LEAST_COST + (1.0 - _LEAST_COST) * self.level
 
     def note(self, share: float) -> None:
         """Take note of the average share of robots in the stance after a policy step."""

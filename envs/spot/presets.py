@@ -53,7 +53,10 @@ class SpotPreset:
     """How the base's linear velocity is observed, see :class:`~.sensing.SpotSensing`."""
 
     eases_in: bool = False
-    """Whether noise, latency and command limits grow in training, see :class:`~.easing.Strictness`."""
+    """Whether noise, latency, command limits and some costs grow in training, see :class:`~.easing.Strictness`."""
+
+    growing_costs: tuple[str, ...] = ()
+    """Terms whose weights grow with them."""
 
     scale_by_dt: bool = True
     """Multiply every term, the fall too, by the policy step (0.02 s), as Isaac Lab does. The returns that the paper
@@ -132,6 +135,7 @@ PRESETS: dict[str, SpotPreset] = {
         limiter="robot",
         linear_velocity="estimated",
         eases_in=True,
+        growing_costs=("action_rate", "torque_excess", "joint_speed_excess", "foot_impact"),
     ),
 }
 

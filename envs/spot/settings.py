@@ -52,8 +52,8 @@ class SpotSettings:
     """Least and largest time that targets are on their way, s, of the randomization ``latency``."""
 
     eases_in: bool | None = None
-    """Whether noise, latency and command limits grow in training, from nothing to all of it, while most robots are in
-    the stance; an evaluation has all of them."""
+    """Whether noise, latency, command limits and costs of rough motion grow in training, from nothing to all of it,
+    while most robots are in the stance; an evaluation has all of them."""
 
     action_scale: float | None = None
     """α, rad."""

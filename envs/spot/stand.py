@@ -53,7 +53,8 @@ class StandLogic:
         self.hold_steps = max(1, round(SUCCESS_SECONDS / policy_step))
         """Policy steps for which an episode must end in the stance to count as a success."""
         self.strictness: Strictness | None = Strictness() if settings.effective_sensing()[1] else None
-        """How much of noise, latency and command limits there is in training; None: all of it."""
+        """How much of noise, latency, command limits and costs there is in training; None: all of it."""
+        self._growing = preset.growing_costs
         self.weights, self.fall_cost = settings.effective_weights(policy_step)
 
         def indices(numbers: Iterable[int]) -> Any:
@@ -135,6 +136,8 @@ class StandLogic:
         """
         fall_cost = self.fall_cost.now if self.training else self.fall_cost.late
         weights = {**self.weights, "fall": -fall_cost}
+        if self._led and self.strictness is not None:
+            weights |= {name: self.strictness.cost_share * weights[name] for name in self._growing if name in weights}
         return {name: weight * REWARD_TERMS[name](self._step) for name, weight in weights.items()}
 
     @property

@@ -284,6 +284,20 @@ def test_command_limits_grow_narrow_in_training_and_are_whole_in_evaluation():
     assert first_change() == changes[2]
 
 
+def test_costs_of_rough_motion_grow_in_training_and_are_whole_in_evaluation():
+    task, _ = begun(1, preset="robot", randomize=False)
+    rates = []
+    for training, level in ((False, 0.0), (True, 0.0), (True, 0.5), (True, 1.0)):
+        task.training, task.logic.strictness.level = training, level
+        task.begin(np.arange(1), np.random.default_rng(0))
+        task.limiter.looseness = 1.0
+        task.advance(np.full((1, 12), 0.01, np.float32))  # within all limits
+        rates.append(float(task.reward_terms()["action_rate"][0]))
+    assert rates[0] < rates[2] < rates[1] < 0.0
+    assert rates[3] == pytest.approx(rates[0], rel=1e-3)  # it gives way a little: nobody stands
+    assert rates[1] == pytest.approx(0.02 * rates[0], rel=1e-3)
+
+
 def test_noise_and_latency_grow_in_training_and_are_whole_in_evaluation():
     task, _ = begun(200, preset="robot", randomize=["noise", "latency"])
     assert task.logic.level == 1.0  # an env by itself is as strict as the robot
