@@ -1,4 +1,4 @@
-"""The import of RSL-RL without Weights & Biases, which it loads for a log writer: the slowest part of it by far."""
+"""The import of RSL-RL without Weights & Biases, which it loads for a log writer that few use."""
 
 from __future__ import annotations
 
