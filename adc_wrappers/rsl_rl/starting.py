@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from adc_wrappers.core.errors import CurriculumError
-from adc_wrappers.envs.fit import find_task_of
 from adc_wrappers.envs.lift import Lift
 from adc_wrappers.runs import RunFolder
 from adc_wrappers.training.config import TrainConfig
@@ -50,7 +49,7 @@ def begin_with(algorithm: Any, env: Any, config: TrainConfig) -> None:
     networks = {_ACTOR: algorithm.get_policy(), _CRITIC: algorithm.critic}
     if other.task != config.task:
         origin = made_for(other, checkpoint)
-        lift = None if origin is None else find_task_of(env).lift(origin.deployment)
+        lift = None if origin is None else env.unwrapped.task.lift(origin.deployment)
         if lift is None:
             raise CurriculumError(
                 f"start_from {folder.path}: a policy of {other.task!r} cannot begin a training of {config.task!r}. "

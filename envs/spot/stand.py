@@ -8,14 +8,15 @@ from typing import Any, Literal
 from adc_wrappers.backends.array_kinds import columns, fill_rows
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.envs.deployment import Deployment
+from adc_wrappers.envs.lift import Lift, lift_from_plane
 
-from .body import SPATIAL, SpotBody, array_namespace, constant, observation_layout
+from .body import PLANAR, SPATIAL, SpotBody, array_namespace, constant, observation_layout
 from .easing import Strictness
 from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
 from .settings import SUCCESS_SECONDS, SpotSettings
-from .terms import Stance, any_touching, in_stance, touching_links
+from .terms import HANDSTAND, Stance, any_touching, in_stance, touching_links
 
-__all__ = ["StandLogic", "stand_deployment"]
+__all__ = ["StandLogic", "stand_deployment", "stand_lift"]
 
 
 class StandLogic:
@@ -216,3 +217,17 @@ def stand_deployment(
         observation=observation_layout(len(joint_names), body, velocity=velocity != "none", limited=limits is not None),
         limiter=limits,
     )
+
+
+def stand_lift(stance: Stance, own: Deployment, other: Deployment) -> Lift | None:
+    """Return what makes a policy of the plane of symmetry one of Spot in space; None for anything else.
+
+    Args:
+        stance: The stance that is trained.
+        own: What its policies must know.
+        other: What the other policy knows.
+    """
+    planes = tuple(joint.name for joint in PLANAR.robot.actuated)
+    if stance is not HANDSTAND or other.joint_names != planes or own.joint_names == planes:
+        return None
+    return lift_from_plane(other, own)

@@ -15,7 +15,7 @@ from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.core.env_states import EnvState, part_of, put_array
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.deployment import Deployment
-from adc_wrappers.envs.lift import Lift, lift_from_plane
+from adc_wrappers.envs.lift import Lift
 from adc_wrappers.envs.task import Snapshot, Task
 
 from .body import (
@@ -32,7 +32,7 @@ from .failures import StandMonitor
 from .randomization import SpotRandomization
 from .sensing import SpotSensing
 from .settings import SpotSettings
-from .stand import StandLogic, stand_deployment
+from .stand import StandLogic, stand_deployment, stand_lift
 from .terms import HANDSTAND, HINDSTAND, Stance, observation
 
 __all__ = ["SpotStandTask", "make_handstand_task", "make_hindstand_task", "make_planar_handstand_task"]
@@ -300,10 +300,7 @@ class SpotStandTask(Task):
 
     def lift(self, other: Deployment) -> Lift | None:
         """Return what makes a policy of the plane of symmetry one of Spot in space."""
-        planes = tuple(joint.name for joint in PLANAR.robot.actuated)
-        if self.body.robot.planar or self.stance is not HANDSTAND or other.joint_names != planes:
-            return None
-        return lift_from_plane(other, self.deployment())
+        return stand_lift(self.stance, self.deployment(), other)
 
 
 def make_handstand_task(backend: str, num_envs: int, settings: SpotSettings, **robot: Any) -> SpotStandTask:

@@ -13,11 +13,12 @@ from adc_wrappers.backends.spot_model import JOINT_NAMES, NOMINAL_POSE
 from adc_wrappers.core.actuators import to_numpy
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.deployment import Deployment
+from adc_wrappers.envs.lift import Lift
 
 from .body import SPATIAL, observation_scale, robot_poses, spot_mirror
 from .failures import StandMonitor
 from .settings import SpotSettings
-from .stand import stand_deployment
+from .stand import stand_deployment, stand_lift
 
 __all__ = ["SpotTensorTask", "check_model"]
 
@@ -118,3 +119,7 @@ class SpotTensorTask:
     def deployment(self) -> Deployment:
         """Return joints in the table's order, whatever the engine's, nominal pose, action scale, rates, observation."""
         return stand_deployment(self.settings, JOINT_NAMES, NOMINAL_POSE, (self.policy_step, self.physics_step))
+
+    def lift(self, other: Deployment) -> Lift | None:
+        """Return what makes a policy of the plane of symmetry one of Spot in space."""
+        return stand_lift(self.stance, self.deployment(), other)

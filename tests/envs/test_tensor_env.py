@@ -141,6 +141,16 @@ def test_an_evaluation_elsewhere_leaves_the_simulators_options_behind():
     assert here.settings == {**settings, "device": "cpu"} and here.name == "eval"
 
 
+def test_a_policy_of_the_plane_is_lifted_into_tensors_as_into_arrays():
+    view = TensorVecEnv(ActuatorCurriculumWrapper(spots(), CurriculumConfig()))
+    plane = make_env("spot-planar-handstand").unwrapped.task.deployment()
+    lift = view.unwrapped.task.lift(plane)
+    expected = make_env("spot-handstand").unwrapped.task.lift(plane)
+    np.testing.assert_allclose(lift.observations, expected.observations)
+    np.testing.assert_allclose(lift.actions, expected.actions)
+    assert view.unwrapped.task.lift(view.unwrapped.task.deployment()) is None
+
+
 def test_mistyped_settings_are_answered_before_a_simulator_is_imported():
     with pytest.raises(UnknownSettingError, match="Did you mean 'time_limit'"):
         make_env("spot-handstand", backend="isaaclab", time_limt=5)
