@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adc_wrappers.backends.limiter import CommandLimits
 from adc_wrappers.core.errors import CurriculumError
 
 __all__ = ["Deployment", "ObservationPart"]
+
+_BEFORE = "_before_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,20 @@ class ObservationPart:
     def __post_init__(self) -> None:
         if not self.name or self.size < 1:
             raise CurriculumError(f"observation part: expected a name and a size of at least 1, got {self}.")
+
+    def before(self, steps: int) -> ObservationPart:
+        """Return the same numbers as they were some policy steps before.
+
+        >>> ObservationPart(name="joint_velocity", size=12).before(2).name
+        'joint_velocity_before_2'
+        """
+        when = f"{steps} policy step{'s' if steps > 1 else ''} before"
+        return replace(self, name=f"{self.name}{_BEFORE}{steps}", meaning=f"{self.meaning}; {when}".lstrip("; "))
+
+    @property
+    def now(self) -> str:
+        """What the same numbers are called in the present."""
+        return self.name.partition(_BEFORE)[0]
 
 
 @dataclass(frozen=True, kw_only=True)

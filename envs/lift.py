@@ -52,17 +52,17 @@ def lift_from_plane(plane: Deployment, space: Deployment) -> Lift:
     if [part.name for part in plane.observation] != names:
         raise CurriculumError(
             f"a policy that sees {', '.join(part.name for part in plane.observation)} cannot begin a training with "
-            f"{', '.join(names)}: give both the same linear_velocity (--set)."
+            f"{', '.join(names)}: give both the same linear_velocity and moments (--set)."
         )
     pairs = _pairs(plane, space)
     scales = np.array(space.action_scale), np.array(plane.action_scale)
     mean = pairs / pairs.sum(axis=1, keepdims=True)
     blocks = []
     for part in space.observation:
-        if part.name in _BASE:
-            blocks.append(np.eye(part.size)[list(_BASE[part.name])])
+        if part.now in _BASE:
+            blocks.append(np.eye(part.size)[list(_BASE[part.now])])
         else:
-            last = part.name == "last_action"  # targets count, and each robot has its own α
+            last = part.now == "last_action"  # targets count, and each robot has its own α
             blocks.append(mean * scales[0] / scales[1][:, np.newaxis] if last else mean)
     return Lift(_diagonal(blocks), pairs.T * scales[1] / scales[0][:, np.newaxis])
 

@@ -154,38 +154,42 @@ _AXIAL = ((0, 1, 2), (-1.0, 1.0, -1.0))
 _SIDES = {"l": "r", "r": "l"}
 
 
-def spot_mirror(joint_names: Sequence[str], *, velocity: bool = True) -> Mirror:
+def spot_mirror(joint_names: Sequence[str], *, velocity: bool = True, moments: int = 1) -> Mirror:
     """Return the mirror of the 45 observations and 12 actions, for joints named ``fl_hx`` and so on.
 
     Args:
         joint_names: The joints.
         velocity: Whether the base's linear velocity is observed.
+        moments: How many moments are observed, one after another.
     """
     names = list(joint_names)
     index = [names.index(name[0] + _SIDES[name[1]] + name[2:]) for name in names]
     sign = [-1.0 if name.endswith("_hx") else 1.0 for name in names]
     joints = (index, sign)
     base = [_POLAR, _AXIAL, _POLAR] if velocity else [_AXIAL, _POLAR]
-    return Mirror.of_parts([*base, joints, joints, joints], action=len(base) + 2)
+    return Mirror.of_parts([*base, joints, joints, joints] * moments, action=len(base) + 2)
 
 
-def observation_scale(joints: int, body: SpotBody, *, velocity: bool = True) -> tuple[float, ...]:
-    """Return factors for base velocities, gravity, joint positions, joint velocities and last action."""
+def observation_scale(joints: int, body: SpotBody, *, velocity: bool = True, moments: int = 1) -> tuple[float, ...]:
+    """Return factors for base velocities, gravity, joint positions, joint velocities and last action, per moment."""
     linear, angular = len(body.linear_axes), len(body.angular_axes)
     base = (*(1.0,) * (linear if velocity else 0), *(0.25,) * angular, *(1.0,) * linear)
-    return (*base, *(1.0,) * joints, *(0.05,) * joints, *(1.0,) * joints)
+    return (*base, *(1.0,) * joints, *(0.05,) * joints, *(1.0,) * joints) * moments
 
 
 def observation_layout(
-    joints: int, body: SpotBody, *, velocity: bool = True, limited: bool = False
+    joints: int, body: SpotBody, *, velocity: bool = True, limited: bool = False, moments: int = 1
 ) -> tuple[ObservationPart, ...]:
     """Return the parts of what :func:`adc_wrappers.envs.spot.terms.observation` concatenates, in its order.
+
+    Those of earlier moments follow, newest first, under their names with ``_before_1`` and so on.
 
     Args:
         joints: Number of joints.
         body: The robot's build.
         velocity: Whether the base's linear velocity is observed.
         limited: Whether a command limiter stands between actions and joints.
+        moments: How many moments are observed.
     """
     linear_velocity = ObservationPart(
         name="base_linear_velocity",
@@ -196,7 +200,7 @@ def observation_layout(
     last = "the action before this one, clipped; zero at the start"
     if limited:
         last = "the targets that the command limiter let through last, as an action: (q_d - q_0) / action_scale"
-    return (
+    now = (
         *((linear_velocity,) if velocity else ()),
         ObservationPart(
             name="base_angular_velocity",
@@ -215,6 +219,8 @@ def observation_layout(
         ObservationPart(name="joint_velocity", size=joints, unit="rad/s"),
         ObservationPart(name="last_action", size=joints, meaning=last),
     )
+    earlier = (part.before(steps) for steps in range(1, moments) for part in now)
+    return (*now, *earlier)
 
 
 def _named(body: SpotBody, axes: Sequence[int]) -> str:

@@ -52,6 +52,9 @@ class SpotPreset:
     linear_velocity: LinearVelocity = "measured"
     """How the base's linear velocity is observed, see :class:`~.sensing.SpotSensing`."""
 
+    moments: int = 1
+    """How many moments a policy sees: the present, and those before it."""
+
     eases_in: bool = False
     """Whether noise, latency, command limits and some costs grow in training, see :class:`~.easing.Strictness`."""
 
@@ -134,6 +137,7 @@ PRESETS: dict[str, SpotPreset] = {
         more_kinds=("noise", "latency", "gains", "joint_friction"),
         limiter="robot",
         linear_velocity="estimated",
+        moments=4,
         eases_in=True,
         growing_costs=("action_rate", "torque_excess", "joint_speed_excess", "foot_impact"),
     ),

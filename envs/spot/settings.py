@@ -23,6 +23,9 @@ __all__ = ["SUCCESS_SECONDS", "FallCost", "SpotSettings"]
 SUCCESS_SECONDS = 2.0
 """How long an episode must end in the stance to count as a success."""
 
+MOST_MOMENTS = 20
+"""How many moments may be observed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpotSettings:
@@ -44,6 +47,9 @@ class SpotSettings:
     linear_velocity: LinearVelocity | None = None
     """How the base's linear velocity is observed: ``"measured"``, ``"estimated"`` (its noise lags and drifts, as a
     robot's estimate does) or ``"none"``: it is left out of the observation."""
+
+    moments: int | None = None
+    """How many moments a policy sees: the present, and those before it, one policy step apart."""
 
     state_latency: tuple[float, float] = (0.0, 0.02)
     """Least and largest age of what is observed, s, of the randomization ``latency``; at most a policy step."""
@@ -115,6 +121,8 @@ class SpotSettings:
         if self.linear_velocity not in (None, *LINEAR_VELOCITIES):
             known = did_you_mean(str(self.linear_velocity), LINEAR_VELOCITIES)
             raise CurriculumError(f"unknown linear_velocity {self.linear_velocity!r}. {known}")
+        if self.moments is not None and not 1 <= self.moments <= MOST_MOMENTS:
+            raise CurriculumError(f"spot moments: expected 1 to {MOST_MOMENTS}, got {self.moments}.")
         self._check_latencies("latency" in kinds)
         self.command_limits()
 
@@ -162,6 +170,11 @@ class SpotSettings:
                 raise CurriculumError(f"unknown limiter {chosen!r}. {did_you_mean(chosen, LIMITERS)}")
             return LIMITERS[chosen]
         return CommandLimits.from_dict(chosen)
+
+    def effective_observation(self) -> tuple[bool, int]:
+        """Return whether the linear velocity is observed, and how many moments are."""
+        moments = self.preset_values().moments if self.moments is None else self.moments
+        return self.effective_sensing()[0] != "none", moments
 
     def effective_sensing(self) -> tuple[LinearVelocity, bool]:
         """Return how the linear velocity is observed, and whether noise and latency grow in training."""

@@ -205,8 +205,9 @@ def stand_deployment(
         body: The robot's build.
     """
     scale, limit = settings.effective_actions()
-    velocity, _ = settings.effective_sensing()
+    velocity, moments = settings.effective_observation()
     limits = settings.command_limits()
+    layout = observation_layout(len(joint_names), body, velocity=velocity, limited=limits is not None, moments=moments)
     return Deployment(
         joint_names=tuple(joint_names),
         nominal_pose=tuple(float(q) for q in nominal_pose),
@@ -214,7 +215,7 @@ def stand_deployment(
         action_limit=float(limit),
         policy_step=float(steps[0]),
         physics_step=float(steps[1]),
-        observation=observation_layout(len(joint_names), body, velocity=velocity != "none", limited=limits is not None),
+        observation=layout,
         limiter=limits,
     )
 

@@ -29,6 +29,7 @@ from .body import (
     start_at,
 )
 from .failures import StandMonitor
+from .history import ObservationHistory
 from .randomization import SpotRandomization
 from .sensing import SpotSensing
 from .settings import SpotSettings
@@ -66,20 +67,24 @@ class SpotStandTask(Task):
         self.adc_config = settings.recommended_curriculum()
         self.action_scale, self.action_limit = settings.effective_actions()
         joints = len(backend.joint_names)
-        velocity, _ = settings.effective_sensing()
-        self._velocity = velocity != "none"
-        self.observation_scale = observation_scale(joints, body, velocity=self._velocity)
+        self._velocity, moments = settings.effective_observation()
+        self.observation_scale = observation_scale(joints, body, velocity=self._velocity, moments=moments)
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (len(self.observation_scale),), np.float32)
         self.action_space = gym.spaces.Box(-self.action_limit, self.action_limit, (joints,), np.float32)
         kinds = settings.randomized()
         self._randomization = SpotRandomization(backend, kinds, preset.push_axes, body, settings.command_latency)
-        self.mirror = None if body.robot.planar else spot_mirror(backend.joint_names, velocity=self._velocity)
+        self.mirror = None
+        if not body.robot.planar:
+            self.mirror = spot_mirror(backend.joint_names, velocity=self._velocity, moments=moments)
         self.action_term: ActionTerm = ActionTerm(backend.num_envs, backend.joint_names)
         self._rng = np.random.default_rng(0)
         self._action: NDArray[np.float64] = np.zeros((backend.num_envs, joints))
         state = backend.state()
-        self.sensing = SpotSensing(state, kinds, velocity, self.policy_step, settings.state_latency)
+        estimate, _ = settings.effective_sensing()
+        self.sensing = SpotSensing(state, kinds, estimate, self.policy_step, settings.state_latency)
         """What the robots measure."""
+        self.history = ObservationHistory(self._frame(), moments)
+        """What they measured before."""
         limits = settings.command_limits()
         self.limiter: CommandLimiter | None = None
         """What stands between targets and joints."""
@@ -123,6 +128,7 @@ class SpotStandTask(Task):
             held = self._held()[env_ids]
             self.limiter.begin(held, env_ids)
             self._action[env_ids] = self._as_action(held)
+        self.history.begin(self._frame(), env_ids)
         self.logic.begin(env_ids)
         self.look()
 
@@ -142,6 +148,7 @@ class SpotStandTask(Task):
         """Push robots whose time has come, and hold the joint targets for one policy step."""
         self._randomization.maybe_push(self._rng)
         self._before = self.logic.moment(self.backend.state(), self._action)
+        self.history.step(self._frame())
         asked = actions.astype(np.float64).clip(-self.action_limit, self.action_limit)
         targets = self.targets(asked)
         self.backend.advance(targets)
@@ -173,9 +180,12 @@ class SpotStandTask(Task):
 
     def observe(self) -> NDArray[np.float32]:
         """Return what the policy of every env sees."""
+        return np.asarray(self.history.seen(self._frame()), dtype=np.float32)
+
+    def _frame(self) -> Any:
+        """Return what is observed of the present."""
         seen = self.sensing.seen(self.backend.state())
-        values = observation(seen, self.backend.nominal_pose, self._action, self.body, velocity=self._velocity)
-        return np.asarray(values, dtype=np.float32)
+        return observation(seen, self.backend.nominal_pose, self._action, self.body, velocity=self._velocity)
 
     def reward_terms(self) -> dict[str, NDArray[np.float64]]:
         """Return the weighted terms of the last step; of an episode that goes on after a fall, the first is paid."""
@@ -244,6 +254,8 @@ class SpotStandTask(Task):
         values |= {"action": self._action[env_ids], "fell": self.logic.fell[env_ids].astype(np.float64)}
         if self.limiter is not None:
             values |= {"targets": self.limiter.targets[env_ids], "change": self.limiter.change[env_ids]}
+        if self.history.past is not None:
+            values["past"] = self.history.past[env_ids]
         return {**values, **self._randomization.save(env_ids)}
 
     def restore(self, snapshot: Snapshot, env_ids: NDArray[np.int64]) -> None:
@@ -254,6 +266,8 @@ class SpotStandTask(Task):
         if self.limiter is not None:
             self.limiter.begin(snapshot["targets"], env_ids)
             self.limiter.change[env_ids] = snapshot["change"]
+        if self.history.past is not None:
+            self.history.past[env_ids] = snapshot["past"]
         self.logic.fell[env_ids] = snapshot["fell"].astype(bool)
         self.look()
 
@@ -268,6 +282,7 @@ class SpotStandTask(Task):
             "randomization": self._randomization.env_state(),
             "sensing": self.sensing.env_state(),
             **({} if self.limiter is None else {"limiter": self.limiter.env_state()}),
+            **({} if self.history.past is None else {"past": self.history.past.copy()}),
             "physics": physics,
         }
 
@@ -281,6 +296,8 @@ class SpotStandTask(Task):
             self.sensing.load_env_state(part_of(state, "sensing"))
         if self.limiter is not None:
             self.limiter.load_env_state(part_of(state, "limiter"))
+        if self.history.past is not None:
+            put_array(self.history.past, state, "past")
         self.backend.load_physics_state(part_of(state, "physics"))
         self.look()
 

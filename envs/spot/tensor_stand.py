@@ -15,6 +15,7 @@ from adc_wrappers.core.action_term import ActionTerm
 from adc_wrappers.core.actuators import Gains
 from adc_wrappers.envs.episodes import StepResult
 
+from .history import ObservationHistory
 from .sensing import SpotSensing
 from .settings import SpotSettings
 from .stand import StandLogic
@@ -51,8 +52,7 @@ class TensorStand:
         self.settings, self._gains = settings, gains
         self.action_scale, self.action_limit = settings.effective_actions()
         self.kinds = settings.randomized()
-        velocity, _ = settings.effective_sensing()
-        self._velocity = velocity != "none"
+        self._velocity, moments = settings.effective_observation()
         self._nominal = torch.tensor(NOMINAL_POSE, device=device, dtype=positions.dtype)
         self.action_term = ActionTerm(count, JOINT_NAMES)
         self.action = torch.zeros_like(positions)
@@ -62,8 +62,11 @@ class TensorStand:
         self.logic = StandLogic(settings, stance, LINK_NAMES, policy_step, state, self.action)
         """Rewards, falls, success and what is learned, the same on every simulator."""
         self.before = self.logic.moment(state, self.action)
-        self.sensing = SpotSensing(state, self.kinds, velocity, policy_step, settings.state_latency)
+        estimate, _ = settings.effective_sensing()
+        self.sensing = SpotSensing(state, self.kinds, estimate, policy_step, settings.state_latency)
         """What the robots measure."""
+        self.history = ObservationHistory(self._frame(state), moments)
+        """What they measured before."""
         self.limiter: CommandLimiter | None = None
         """What stands between targets and joints."""
         limits = settings.command_limits()
@@ -80,6 +83,7 @@ class TensorStand:
             state: The robots before the step.
         """
         self.before = self.logic.moment(state, self.action)
+        self.history.step(self._frame(state))
         # in place, as everywhere here: RSL-RL steps under inference mode, and others do not
         torch.clamp(actions, -self.action_limit, self.action_limit, out=self.action)
         targets: torch.Tensor = self._nominal + self.action_scale * self.action_term(self.action, self.action_limit)
@@ -163,9 +167,14 @@ class TensorStand:
         if self.limiter is not None:
             self.limiter.begin(joints, rows)
             self.action.index_copy_(0, rows, (joints - self._nominal) / self.action_scale)
+        self.history.begin(self._frame(state), rows)
 
     def observation(self, state: RobotState) -> torch.Tensor:
         """Return what the policies see."""
+        values: torch.Tensor = self.history.seen(self._frame(state))
+        return values
+
+    def _frame(self, state: RobotState) -> torch.Tensor:
         values: torch.Tensor = observation(
             self.sensing.seen(state), self._nominal, self.action, velocity=self._velocity
         )

@@ -54,11 +54,11 @@ class SpotTensorTask:
         self.num_envs: int = env.num_envs
         self.stance = env.task.stance
         joints, limit = len(JOINT_NAMES), env.settings.effective_actions()[1]
-        velocity = env.settings.effective_sensing()[0] != "none"
-        self.observation_scale = observation_scale(joints, SPATIAL, velocity=velocity)
+        velocity, moments = env.settings.effective_observation()
+        self.observation_scale = observation_scale(joints, SPATIAL, velocity=velocity, moments=moments)
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (len(self.observation_scale),), np.float32)
         self.action_space = gym.spaces.Box(-limit, limit, (joints,), np.float32)
-        self.mirror = spot_mirror(JOINT_NAMES, velocity=velocity)
+        self.mirror = spot_mirror(JOINT_NAMES, velocity=velocity, moments=moments)
 
     @property
     def training(self) -> bool:

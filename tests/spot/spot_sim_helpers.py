@@ -81,6 +81,7 @@ class Client:
         self.target = target
         self.robot = connect(target, name)
         self.exits = ExitStack()
+        self.exits.enter_context(self.robot)  # ends the SDK's own threads
         self.robot.time_sync.wait_for_sync(timeout_sec=60)
         self.exits.callback(self.robot.time_sync.stop)
         self.commands = self.robot.ensure_client(RobotCommandClient.default_service_name)

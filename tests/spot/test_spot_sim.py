@@ -215,10 +215,9 @@ def test_sit_self_right_and_freeze(robot, client):
 
 def test_time_synchronization_finds_the_skew(tmp_path):
     robot = LocalRobot(tmp_path, clock="realtime", clock_skew=-199.0)
-    sdk_robot = connect(robot)
-    sdk_robot.time_sync.wait_for_sync(timeout_sec=60)
-    skew = sdk_robot.time_sync.endpoint.clock_skew
-    sdk_robot.time_sync.stop()
+    with connect(robot) as sdk_robot:
+        sdk_robot.time_sync.wait_for_sync(timeout_sec=60)
+        skew = sdk_robot.time_sync.endpoint.clock_skew
     robot.close()
     assert skew.seconds + skew.nanos * 1e-9 == pytest.approx(-199.0, abs=0.5)
 
