@@ -31,9 +31,10 @@ def policy(env):
     """A linear policy of the robot's preset, from hand to file and back."""
     made = MadeFor.of(env)
     deployment = {field.name: getattr(made.deployment, field.name) for field in dataclasses.fields(Deployment)}
-    weights = np.random.default_rng(0).normal(0.0, 0.5, (45, 12)).astype(np.float32)
+    size = made.deployment.observation_size
+    weights = np.random.default_rng(0).normal(0.0, 0.5, (size, 12)).astype(np.float32)
     gains = {"simulated_stiffness": made.stiffness, "simulated_damping": made.damping}
-    return Policy(describe(make_model(weights, inputs=45), **deployment, **gains))
+    return Policy(describe(make_model(weights, inputs=size), **deployment, **gains))
 
 
 def test_the_file_names_the_limiter_and_what_the_last_action_is(policy):
@@ -89,7 +90,7 @@ def test_the_runtimes_limiter_is_the_envs(policy, env):
         targets, last = policy.limited_targets(action, limiter, state.joint_positions, state.joint_velocities)
         observation, *_ = env.step(action)
         np.testing.assert_allclose(env.unwrapped.task.limiter.targets, targets, atol=1e-12)
-        np.testing.assert_allclose(observation[:, -12:], last, atol=1e-6)
+        np.testing.assert_allclose(observation[:, 33:45], last, atol=1e-6)
     assert np.abs(targets - policy.metadata.nominal_pose).max() > 0.2
 
 
