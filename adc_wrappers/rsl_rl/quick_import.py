@@ -25,6 +25,7 @@ def import_rsl_rl() -> None:
     Raises:
         ImportError: RSL-RL is not installed.
     """
+    importlib.import_module("rsl_rl")
     if _SLOW in sys.modules or importlib.util.find_spec(_SLOW) is None:
         importlib.import_module("rsl_rl.runners")
         return
