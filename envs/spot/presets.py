@@ -137,7 +137,7 @@ PRESETS: dict[str, SpotPreset] = {
         more_kinds=("noise", "latency", "gains", "joint_friction"),
         limiter="robot",
         linear_velocity="estimated",
-        moments=4,
+        moments=8,
         eases_in=True,
         growing_costs=("action_rate", "torque_excess", "joint_speed_excess", "foot_impact"),
     ),
