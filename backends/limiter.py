@@ -39,7 +39,7 @@ from .spot_model import KNEE_ANGLES, KNEE_TORQUES, RobotSpec
 
 __all__ = ["LIMITERS", "CommandLimiter", "CommandLimits", "JointTable"]
 
-_REACH: Final = ByKind(hx=0.72, hy=0.72, kn=0.96)
+_REACH: Final = ByKind(hx=0.95, hy=1.15, kn=1.55)
 _SLEW: Final = ByKind(hx=0.29, hy=0.29, kn=0.34)
 _SLEW_CHANGE: Final = ByKind(hx=0.43, hy=0.43, kn=0.48)
 

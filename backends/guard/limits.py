@@ -206,20 +206,21 @@ ROBOT_LIMITS: Final = GuardLimits(
         ),
         "transition": Envelope(
             lean=(-20.0, 115.0), side=25.0, speed=2.5, turn_rate=8.0, height=0.2,
-            joint_speed=ByKind(hx=8.0, hy=12.0, kn=16.0), reach=ByKind(hx=0.75, hy=0.75, kn=1.0),
+            joint_speed=ByKind(hx=8.0, hy=12.0, kn=16.0), reach=ByKind(hx=1.0, hy=1.2, kn=1.6),
         ),
         "stance": Envelope(
             lean=(40.0, 115.0), side=25.0, speed=1.5, turn_rate=5.0, height=0.3,
-            joint_speed=ByKind(hx=6.0, hy=8.0, kn=12.0), reach=ByKind(hx=0.75, hy=0.75, kn=1.0),
+            joint_speed=ByKind(hx=6.0, hy=8.0, kn=12.0), reach=ByKind(hx=1.0, hy=1.2, kn=1.6),
         ),
     },
 )  # fmt: skip
 """For a real robot: targets inside the joints' range, torques inside their limits, no jumps. No robot was here to try
 them on: they are a first day's numbers, to be tightened before they are widened. Joint speeds of the take-over are
 those that others have published for a standing robot (4 rad/s for hips, 8 for knees); a robot that throws its hind legs
-over its front feet needs more, but the hips sideways need not. Reaches lie in the published 0.4 to 1.0 rad: at a
-commanded 60 N·m/rad a hip that bears 45 N·m, its limit, is 0.75 rad from its target. Temperatures: Boston Dynamics
-publishes no limits for motors and cells; the robot has its own, these stop before."""
+over its front feet needs more, but the hips sideways need not. Reaches of the take-over lie in the published 0.4 to
+1.0 rad. Afterwards joints are soft, and a distance is a torque: at 40 N·m/rad a hip that bears its 45 N·m is 1.1 rad
+from its target. Where gains are larger, the predicted torque stops first. Temperatures: Boston Dynamics publishes no
+limits for motors and cells; the robot has its own, these stop before."""
 
 PRACTICE_LIMITS: Final = GuardLimits(
     beyond_stop=0.6,
