@@ -1,4 +1,4 @@
-"""What was observed in the policy steps before this one."""
+"""The history of observations: what was seen in the policy steps before this one."""
 
 from __future__ import annotations
 

@@ -190,7 +190,8 @@ def test_a_target_far_from_where_the_joint_is_stops_it(joint, away, stops):
 
 
 @pytest.mark.parametrize(
-    ("joint", "away", "stops"), [("fr_hx", 1.1, True), ("fr_hy", 1.1, False), ("fr_hy", 1.3, True), ("fr_kn", 1.7, True)]
+    ("joint", "away", "stops"),
+    [("fr_hx", 1.1, True), ("fr_hy", 1.1, False), ("fr_hy", 1.3, True), ("fr_kn", 1.7, True)],
 )
 def test_a_soft_joint_that_the_policy_moves_may_be_further_from_its_target(joint, away, stops):
     found = guard(replace(ROBOT_LIMITS, torque_share=10.0))
