@@ -29,9 +29,8 @@ from .body import (
     start_at,
 )
 from .failures import StandMonitor
-from .history import ObservationHistory
 from .randomization import SpotRandomization
-from .sensing import SpotSensing
+from .sensing import ObservationHistory, SpotSensing
 from .settings import SpotSettings
 from .stand import StandLogic, stand_deployment, stand_lift
 from .terms import HANDSTAND, HINDSTAND, Stance, observation

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adc_wrappers import CurriculumError, make_env
-from adc_wrappers.envs.spot.history import ObservationHistory
+from adc_wrappers.envs.spot.sensing import ObservationHistory
 
 
 def as_kind(kind: str, values: np.ndarray):
