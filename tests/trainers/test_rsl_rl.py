@@ -238,6 +238,7 @@ mode, folder = sys.argv[1], sys.argv[2]
 if mode == "resumed":
     runner.learn(3)
     runner.save(f"{folder}/rank{rank}.pt")
+    torch.distributed.barrier()  # all load what the first has written
     env = RslRlVecEnv(scripted(rows), max_episode_length=20)
     before, runner = runner, Watched(env, runner_config(TINY, env))
     runner.load(f"{folder}/rank0.pt", map_location="cpu")

@@ -51,6 +51,7 @@ class Watched(CurriculumRunner):
 first = Watched()
 first.learn(2)
 first.save(f"{folder}/rank{rank}.pt")
+torch.distributed.barrier()  # all load what the first has written
 again = Watched()
 again.load(f"{folder}/rank0.pt", map_location="cpu")
 resumed = float(again.curriculum_env.adc.backend.gains().stiffness[0, 0])
