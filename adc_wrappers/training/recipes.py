@@ -144,7 +144,7 @@ HANDSTAND_ROBOT = dataclasses.replace(
 PLANAR_ROBOT = dataclasses.replace(
     PLANAR_HANDSTAND,
     ppo=dataclasses.replace(
-        PLANAR_HANDSTAND.ppo, total_steps=12_000_000, final_target_kl=0.01, final_entropy_coef=0.0003
+        PLANAR_HANDSTAND.ppo, total_steps=6_000_000, final_target_kl=0.01, final_entropy_coef=0.0003
     ),
     settings={**PLANAR_HANDSTAND.settings, "preset": "robot"},
     curriculum=_BY_PROGRESS,
