@@ -286,7 +286,7 @@ def _success_table(curve: SuccessCurve) -> Table:
 
 
 def _coverage_table(rows: list[Coverage], frequencies: list[float], points: list[int]) -> Table:
-    sizes = [f"{kind}\n{size}⁴" for kind in ("by value,", "verified,") for size in points]
+    sizes = [f"{kind}\n{size}⁴" for kind in ("value,", "verified,") for size in points]
     table = narrow_table("C_T(ω_n): share of the starts in the kernel", ("ω_n", *sizes, "± grid", "linear\nbound"))
     found = {(row.frequency, row.points): row for row in rows}
     for frequency in frequencies:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from functools import cache
 
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 pytest.importorskip("numba")
 pytest.importorskip("scipy")
 
+from rich.console import Console
 from scipy.integrate import solve_ivp
 
 from adc_wrappers.backends.cartpole import CartPoleModel, CartPoleState
 from adc_wrappers.backends.cartpole.model import accelerations as model_accelerations
+from adc_wrappers.cli.viability import _coverage_table
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.viability import (
     CartPlant,
@@ -37,6 +40,7 @@ from adc_wrappers.viability import (
     tabulate,
 )
 from adc_wrappers.viability.compiled import accelerations, advance
+from adc_wrappers.viability.coverage import Coverage
 from adc_wrappers.viability.kernel import unstable_direction
 from adc_wrappers.viability.success import survival_times
 
@@ -301,3 +305,11 @@ def test_the_linear_plant_bounds_the_regulator_between_the_kernels_too():
     curve = success_curve(plant, (2.0, 6.0, 10.0, 20.0), RegulatorSettings(), starts)
     bounds = [linear_bound(plant(frequency), starts) for frequency in curve.frequencies]
     assert np.all(curve.rates <= np.add(bounds, 1e-9)) and bounds == sorted(bounds)
+
+
+def test_the_kernels_table_of_three_grids_shows_every_word_in_a_narrow_terminal():
+    grids = [11, 15, 21]
+    rows = [Coverage(20.0, size, 0.788, 0.813, 0.022, 0.903) for size in grids]
+    lines = io.StringIO()
+    Console(file=lines, width=80).print(_coverage_table(rows, [20.0], grids))
+    assert "…" not in lines.getvalue() and lines.getvalue().count("verified,") == 3
