@@ -99,7 +99,7 @@ else
 	$(ISAAC_BIN)/python -m pip install -qq --no-deps --ignore-requires-python isaaclab==3.0.0
 	$(ISAAC_BIN)/python -m pip install -qq $(ISAAC_PACKAGES)
 endif
-	$(ISAAC_BIN)/python -m pip install -qq pytest hypothesis array-api-compat tyro stable-baselines3 onnx onnxruntime onnxscript $(ISAAC_PHYSX)
+	$(ISAAC_BIN)/python -m pip install -qq pytest pytest-timeout hypothesis array-api-compat tyro stable-baselines3 onnx onnxruntime onnxscript $(ISAAC_PHYSX)
 	$(ISAAC_BIN)/python -m pip install -qq --no-deps --editable .
 	touch $@
 
@@ -111,7 +111,7 @@ $(MJLAB_STAMP): setup.cfg
 	$(MJLAB_VENV)/bin/python -m pip install -qq --upgrade pip
 	$(MJLAB_VENV)/bin/python -m pip install -qq "$(TORCH)"
 	$(MJLAB_VENV)/bin/python -m pip install -qq --no-deps mjlab==1.6.0 rsl-rl-lib==5.4.2
-	$(MJLAB_VENV)/bin/python -m pip install -qq "$(TORCH)" $(MJLAB_PACKAGES) pytest hypothesis array-api-compat tyro
+	$(MJLAB_VENV)/bin/python -m pip install -qq "$(TORCH)" $(MJLAB_PACKAGES) pytest pytest-timeout hypothesis array-api-compat tyro
 	$(MJLAB_VENV)/bin/python -m pip install -qq --no-deps --editable .
 	touch $@
 
