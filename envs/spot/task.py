@@ -42,7 +42,7 @@ class SpotStandTask(Task):
     """The task that goes from standing on four feet to balancing on two.
 
     - Observation, 45: base linear and angular velocity and gravity in the body frame, joint positions relative to the
-      nominal pose, joint velocities, last action.
+      nominal pose, joint velocities, last action; with ``moments``, those of earlier policy steps after them.
     - Action, 12: joint targets ``q_0 + α clip(a)``. With a command limiter, what it lets through of them; the last
       action in the observation, and in what a change of actions costs, is then that.
     - Success: within 20° of the wanted orientation, lifted feet off the ground and nothing but the supporting feet on
