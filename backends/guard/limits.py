@@ -202,7 +202,7 @@ ROBOT_LIMITS: Final = GuardLimits(
     envelopes={
         "takeover": Envelope(
             lean=(-10.0, 10.0), side=10.0, speed=0.5, turn_rate=1.5, height=0.25,
-            joint_speed=ByKind(hx=4.0, hy=4.0, kn=8.0), reach=ByKind(hx=0.75, hy=0.75, kn=1.0),
+            joint_speed=ByKind(hx=4.0, hy=4.0, kn=8.0), reach=ByKind(hx=1.0, hy=1.0, kn=1.0),
         ),
         "transition": Envelope(
             lean=(-20.0, 115.0), side=25.0, speed=2.5, turn_rate=8.0, height=0.2,
@@ -217,10 +217,10 @@ ROBOT_LIMITS: Final = GuardLimits(
 """For a real robot: targets inside the joints' range, torques inside their limits, no jumps. No robot was here to try
 them on: they are a first day's numbers, to be tightened before they are widened. Joint speeds of the take-over are
 those that others have published for a standing robot (4 rad/s for hips, 8 for knees); a robot that throws its hind legs
-over its front feet needs more, but the hips sideways need not. Reaches of the take-over lie in the published 0.4 to
-1.0 rad. Afterwards joints are soft, and a distance is a torque: at 40 N·m/rad a hip that bears its 45 N·m is 1.1 rad
-from its target. Where gains are larger, the predicted torque stops first. Temperatures: Boston Dynamics publishes no
-limits for motors and cells; the robot has its own, these stop before."""
+over its front feet needs more, but the hips sideways need not. The take-over's reach is the largest that was
+published, 1.0 rad: joints of 40 N·m/rad bear a standing robot 0.8 rad from their targets. Afterwards a hip that bears
+its 45 N·m is 1.1 rad away. Where gains are larger, the predicted torque stops first. Temperatures: Boston Dynamics
+publishes no limits for motors and cells; the robot has its own, these stop before."""
 
 PRACTICE_LIMITS: Final = GuardLimits(
     beyond_stop=0.6,

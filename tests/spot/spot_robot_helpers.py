@@ -56,7 +56,7 @@ def spot_env(robot: Any, **settings: Any) -> Any:
     """The handstand on a practice robot, at the gains of the shipped policy."""
     metadata = load(POLICY).metadata
     gains = {"stiffness": metadata.simulated_stiffness, "damping": metadata.simulated_damping}
-    return make_env("spot-handstand", backend="spot", preset="cpu", **{**gains, **connection(robot, **settings)})
+    return make_env("spot-handstand", backend="spot", **{"preset": "cpu", **gains, **connection(robot, **settings)})
 
 
 def own_threads() -> set[threading.Thread]:

@@ -178,7 +178,7 @@ def test_the_robots_own_speed_limit_is_not_the_least_of_the_joints():
 
 
 @pytest.mark.parametrize(
-    ("joint", "away", "stops"), [("fr_hx", 0.8, True), ("fr_kn", 0.8, False), ("fr_kn", 1.1, True)]
+    ("joint", "away", "stops"), [("fr_hx", 1.1, True), ("fr_kn", 0.8, False), ("fr_kn", 1.1, True)]
 )
 def test_a_target_far_from_where_the_joint_is_stops_it(joint, away, stops):
     found = guard(replace(ROBOT_LIMITS, torque_share=10.0))

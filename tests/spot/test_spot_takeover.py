@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
+import numpy as np
 import pytest
 
 pytest.importorskip("bosdyn.client")
@@ -142,3 +144,14 @@ def test_many_take_overs_on_a_busy_computer():
         for process in busy:
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("direction", [-1.0, 1.0])
+def test_a_limited_policy_begins_where_the_guard_thinks_the_targets_are_at_rest(direction):
+    """Targets move fastest at the end of a softening: a first action to the other side was stopped as a jolt."""
+    with PracticeRobot(clock="lockstep") as robot, closing(spot_env(robot, preset="robot", limits="robot")) as env:
+        env.reset(seed=0)
+        guard = env.unwrapped.task.backend.guard
+        assert guard._last is not None and not guard._last[1].any()
+        _, _, _, _, info = env.step(np.full(12, direction, dtype=np.float32))
+        assert info.get("guard") is None or info["guard"]["check"] not in ("slew", "slew_change")
