@@ -35,7 +35,7 @@ __all__ = [
 
 _PALETTE = (
     "#7f7f7f", "#a0522d", "#2ca02c", "#17a2b8", "#bcbd22", "#d62728",
-    "#9467bd", "#e377c2", "#ff7f0e", "#1f77b4", "#0b3c6f",
+    "#9467bd", "#e377c2", "#ff7f0e", "#1f77b4", "#0b3c6f", "#00876c", "#8b0045", "#c49000", "#4b0082",
 )  # fmt: skip
 _MODES = ("#9a6324", "#e6a23c", "#c0392b", "#7d3c98", "#5d6d7e", "#b7950b", "#34495e", "#d98880", "#839192")
 _SUCCESS = "#2e8b57"
@@ -44,11 +44,13 @@ _FLATTENED = 5.0  # so many times does a curve widen the axis before it is left 
 
 def condition_colours(names: Sequence[str]) -> dict[str, str]:
     """Return a colour for every condition; those of this library always have the same."""
-    from .conditions import CONDITIONS
+    from .conditions import BY_NAME, CONDITIONS
 
-    own = [name for name in names if name not in CONDITIONS]
-    places = {name: CONDITIONS.index(name) if name in CONDITIONS else own.index(name) for name in names}
-    return {name: _PALETTE[place % len(_PALETTE)] for name, place in places.items()}
+    known = (*CONDITIONS, *BY_NAME)
+    colours = {name: _PALETTE[known.index(name)] for name in names if name in known}
+    free = [colour for colour in _PALETTE if colour not in colours.values()]
+    own = [name for name in names if name not in known]
+    return colours | {name: free[i % len(free)] for i, name in enumerate(own)}
 
 
 def mode_colours(modes: Sequence[str]) -> dict[str, str]:

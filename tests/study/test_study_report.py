@@ -417,3 +417,13 @@ def test_the_page_fits_a_phone(browser, study):
     tab.locator(".legend button").first.tap()
     assert tab.locator(".legend button").first.get_attribute("aria-pressed") == "false"
     context.close()
+
+
+def test_conditions_have_colours_of_their_own_also_those_outside_the_papers_table():
+    from adc_wrappers.study.conditions import BY_NAME, CONDITIONS
+    from adc_wrappers.study.pictures import condition_colours
+
+    names = [*CONDITIONS, *BY_NAME, "mine"]
+    colours = condition_colours(names)
+    assert list(colours) == names and len(set(colours.values())) == len(names)
+    assert condition_colours(["mine", "adc"])["adc"] == colours["adc"]
