@@ -198,6 +198,17 @@ class CommandLimiter:
         put_rows(self.targets, rows, held)
         put_rows(self.change, rows, array_namespace(held).zeros_like(held))
 
+    def around(self, positions: Any, distance: ByKind, share: Any) -> Any:
+        """Return targets at a distance from positions, inside the range.
+
+        Args:
+            positions: ``(n, joints)``, rad.
+            distance: The largest, rad.
+            share: How much of it, in [−1, 1], ``(n, joints)``.
+        """
+        away = constant(self.joints.by_joint(distance), positions)
+        return clipped(positions + share * away, self._lower, self._upper)
+
     def __call__(self, asked: Any, positions: Any, velocities: Any, stiffness: Any, damping: Any) -> Any:
         """Return what becomes of the targets that are asked for; nothing is remembered, so asking twice is the same.
 

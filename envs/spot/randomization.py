@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotBackend, RobotParameters, RobotStart
+from adc_wrappers.backends.guard.limits import ByKind
 from adc_wrappers.core.env_states import EnvState, put_array
 from adc_wrappers.core.errors import BackendError
 
@@ -19,8 +20,9 @@ __all__ = ["KINDS", "PAPER_KINDS", "SpotRandomization"]
 PAPER_KINDS = ("friction", "mass", "pose", "velocity", "joints", "push")
 """What the paper randomizes."""
 
-KINDS = (*PAPER_KINDS, "delay", "noise", "latency", "gains", "joint_friction")
-"""Everything that can be; ``noise``, and the states' part of ``latency``, are the sensors' (``sensing.py``)."""
+KINDS = (*PAPER_KINDS, "delay", "noise", "latency", "gains", "joint_friction", "held")
+"""Everything that can be; ``noise``, and the states' part of ``latency``, are the sensors' (``sensing.py``), ``held`` is
+the command limiter's."""
 
 FRICTION = (0.3, 1.0)
 """The paper's static range. Both CPU engines have one coefficient for sticking and sliding; the paper's dynamic range
@@ -38,6 +40,9 @@ GAIN_FACTOR = (0.9, 1.1)
 
 COULOMB = 1.0
 VISCOUS = 0.2
+HELD = ByKind(hx=0.7, hy=0.4, kn=0.5)
+"""How far from its joints the targets may lie that a robot holds when a policy takes over: they carry its weight."""
+
 PUSH_INTERVAL = (2.0, 5.0)
 PUSH_VELOCITY = 0.5
 

@@ -29,7 +29,7 @@ from .body import (
     start_at,
 )
 from .failures import StandMonitor
-from .randomization import SpotRandomization
+from .randomization import HELD, SpotRandomization
 from .sensing import ObservationHistory, SpotSensing
 from .settings import SpotSettings
 from .stand import StandLogic, stand_deployment, stand_lift
@@ -125,6 +125,8 @@ class SpotStandTask(Task):
         self._action[env_ids] = 0.0
         if self.limiter is not None:
             held = self._held()[env_ids]
+            if "held" in self.settings.randomized():
+                held = self.limiter.around(held, HELD, self._draw(held.shape))
             self.limiter.begin(held, env_ids)
             self._action[env_ids] = self._as_action(held)
         self.history.begin(self._frame(), env_ids)

@@ -17,7 +17,7 @@ from adc_wrappers.core.actuators import Gains
 from adc_wrappers.envs.episodes import StepResult
 
 from .body import touchdown_height
-from .randomization import ANGULAR_VELOCITY, JOINT_OFFSET, JOINT_VELOCITY, LINEAR_VELOCITY, POSITION
+from .randomization import ANGULAR_VELOCITY, HELD, JOINT_OFFSET, JOINT_VELOCITY, LINEAR_VELOCITY, POSITION
 from .sensing import ObservationHistory, SpotSensing
 from .settings import SpotSettings
 from .stand import StandLogic
@@ -166,8 +166,11 @@ class TensorStand:
         self.logic.begin(rows)
         self.sensing.begin(state, rows, self._draw, self.logic.level)
         if self.limiter is not None:
-            self.limiter.begin(joints, rows)
-            self.action.index_copy_(0, rows, (joints - self._nominal) / self.action_scale)
+            held = joints
+            if "held" in self.kinds:
+                held = self.limiter.around(joints, HELD, self._draw(tuple(joints.shape)))
+            self.limiter.begin(held, rows)
+            self.action.index_copy_(0, rows, (held - self._nominal) / self.action_scale)
         self.history.begin(self._frame(state), rows)
 
     def observation(self, state: RobotState) -> torch.Tensor:

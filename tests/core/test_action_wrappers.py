@@ -308,6 +308,17 @@ def test_spots_of_tensors_are_limited_by_the_same_code_and_see_the_limited_targe
     np.testing.assert_allclose(stand.limiter.change.numpy(), expected - pose)
 
 
+def test_spots_of_tensors_hold_targets_away_from_their_joints():
+    settings = SpotSettings(randomize="held", action_scale=1.2, limiter="robot")
+    stand = TensorStand(settings, tensors(make_state(50)), 0.02, lambda: None)
+    rows = torch.arange(40)
+    stand.begin(rows, stand.draw_start(40), tensors(make_state(50)))
+    away = (stand.limiter.targets[:40, 1] - NOMINAL_POSE[1]).abs()
+    assert 0.3 < away.max() <= 0.4
+    torch.testing.assert_close(stand.action[:40], ((stand.limiter.targets - stand._nominal) / 1.2)[:40])
+    assert not stand.action[40:].any()
+
+
 def test_a_term_refuses_other_shapes():
     term = ActionTerm(2, ("a", "b", "c"))
     for part in (term.set_factor, term.set_noise):

@@ -35,7 +35,7 @@ def yaw_of(start: RobotStart) -> np.ndarray:
 
 def drawn(kind: str) -> dict[str, tuple[np.ndarray, float, float]]:
     """What a kind of randomization draws: samples, and their range in the paper's table."""
-    task, robots = begun(randomize=kind)
+    task, robots = begun(randomize=kind, limiter=kind == "held")
     start = robots.starts[0][0]
     shown = task.describe()
     values: dict[str, Any] = {
@@ -50,6 +50,10 @@ def drawn(kind: str) -> dict[str, tuple[np.ndarray, float, float]]:
         "latency": lambda: {
             "states": (shown["state_latency"], 0.0, 0.02),
             "commands": (shown["command_latency"], 0.0, 0.02),
+        },
+        "held": lambda: {
+            f"target{i}": (task.limiter.targets[:, i] - POSE[i], -b, b)
+            for i, b in ((1, 0.4), (2, 0.5), (10, 0.4), (11, 0.5))  # those of hips end at their range
         },
         "pose": lambda: {
             "x": (start.base_position[:, 0], -0.5, 0.5),
@@ -86,6 +90,14 @@ def test_ranges_are_those_of_the_table_and_are_filled(kind: str) -> None:
 def test_delays_are_whole_steps() -> None:
     values = drawn("delay")["delay"][0]
     assert set(values) == {0.0, 1.0, 2.0, 3.0, 4.0}
+
+
+def test_held_targets_are_inside_the_joints_range_and_seen_as_the_last_action() -> None:
+    task, _ = begun(200, randomize="held", limiter="robot")
+    hips = task.limiter.targets[:, [0, 3, 6, 9]]
+    assert np.abs(hips).max() == pytest.approx(0.785 - 0.03, abs=1e-3)
+    np.testing.assert_allclose(task.observe()[:, -12:], (task.limiter.targets - POSE) / task.action_scale, atol=1e-6)
+    assert not task.limiter.change.any()
 
 
 def deviations(start: RobotStart) -> dict[str, float]:
