@@ -133,6 +133,9 @@ _EXAMPLES = {
     "$ adc train TASK --help": "all options, with the values of the task's recipe",
 }
 
+_LISTS = ("--set", "--conditions", "--free", "--validate-with")
+"""Options with several values each, which may be given in parts."""
+
 _EXPECTED = (
     BackendError,
     CheckpointError,
@@ -187,8 +190,29 @@ def read_command(name: str, words: Sequence[str]) -> Any:
 
     from .option_help import named_task, plain_options
 
+    words = gather(words)
     with named_task((name, *words)), plain_options():
         return tyro.cli(load_command(name), prog=f"adc {name}", args=words)
+
+
+def gather(words: Sequence[str]) -> list[str]:
+    """Return the words with the values of lists that were given in parts put together: the last part is not all.
+
+    >>> gather(["cartpole", "--set", "a=1", "--seed", "0", "--set", "b=2", "c=3"])
+    ['cartpole', '--set', 'a=1', 'b=2', 'c=3', '--seed', '0']
+    """
+    options: list[list[str]] = [[]]
+    current = options[0]
+    for word in words:
+        if word.startswith("--"):
+            before = [option for option in options[1:] if option[0] == word and word in _LISTS]
+            if before:
+                current = before[0]
+                continue
+            current = []
+            options.append(current)
+        current.append(word)
+    return [word for option in options for word in option]
 
 
 def _error_console() -> Console:

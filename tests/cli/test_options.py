@@ -9,7 +9,7 @@ import sys
 import pytest
 import tyro
 
-from adc_wrappers.cli.main import COMMANDS, load_command, main
+from adc_wrappers.cli.main import COMMANDS, load_command, main, read_command
 from adc_wrappers.cli.overrides import changes_of, field_texts, parse_joint_values
 from adc_wrappers.cli.select_k0 import _OF_THE_SEARCH, SelectK0
 from adc_wrappers.cli.study import StudyRun
@@ -111,6 +111,18 @@ def test_every_part_of_a_run_has_an_option():
     assert {field.name for field in dataclasses.fields(TrainConfig)} - offered == {"settings"}  # these are --set
     config = parse(Train, "--early-termination False --checkpoint-every 7").new_config(0, print)
     assert (config.early_termination, config.checkpoint_every) == (False, 7)
+
+
+def test_settings_may_be_given_one_by_one():
+    command = read_command("train", ["cartpole", "--set", "start_angle=0.1", "--seed", "3", "--set", "start_angle=0.2"])
+    assert command.set == ("start_angle=0.1", "start_angle=0.2")
+    assert command.seed == 3
+    study = read_command("study", ["run", "cartpole", "--conditions", "adc", "--conditions", "time", "uniform"])
+    assert study.command.conditions == ("adc", "time", "uniform")
+
+
+def test_of_what_is_one_value_the_last_counts():
+    assert read_command("train", ["cartpole", "--seed", "3", "--seed", "4"]).seed == 4
 
 
 def test_short_names_are_those_of_before():
