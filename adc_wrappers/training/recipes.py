@@ -134,7 +134,7 @@ _BY_PROGRESS = {
 
 HANDSTAND_ROBOT = dataclasses.replace(
     HANDSTAND_CPU,
-    ppo=dataclasses.replace(HANDSTAND_CPU.ppo, total_steps=40_000_000),
+    ppo=dataclasses.replace(HANDSTAND_CPU.ppo, total_steps=40_000_000, initial_std=0.25, sideways_std=0.1),
     settings={"preset": "robot"},
     curriculum=_BY_PROGRESS,
     first=("spot-planar-handstand", "robot"),
@@ -144,7 +144,11 @@ HANDSTAND_ROBOT = dataclasses.replace(
 PLANAR_ROBOT = dataclasses.replace(
     PLANAR_HANDSTAND,
     ppo=dataclasses.replace(
-        PLANAR_HANDSTAND.ppo, total_steps=6_000_000, final_target_kl=0.01, final_entropy_coef=0.0003
+        PLANAR_HANDSTAND.ppo,
+        total_steps=6_000_000,
+        initial_std=0.25,
+        final_target_kl=0.01,
+        final_entropy_coef=0.0003,
     ),
     settings={**PLANAR_HANDSTAND.settings, "preset": "robot"},
     curriculum=_BY_PROGRESS,

@@ -36,8 +36,8 @@ def test_what_was_let_through_is_sent_observed_and_costs():
     task.advance(np.ones((3, 12), np.float32))
     sent = robots.targets[0]
     assert (np.abs(sent - POSE) <= 0.35).all() and np.abs(sent - POSE).max() == pytest.approx(0.34)
-    np.testing.assert_allclose(task.observe()[:, 33:45], (sent - POSE) / 1.2, rtol=1e-6)
-    rate = -0.5 * 0.02 * (((sent - POSE) / 1.2) ** 2).sum(axis=1)
+    np.testing.assert_allclose(task.observe()[:, 33:45], (sent - POSE) / 1.7, rtol=1e-6)
+    rate = -0.5 * 0.02 * (((sent - POSE) / 1.7) ** 2).sum(axis=1)
     np.testing.assert_allclose(task.reward_terms()["action_rate"], rate)
     assert "limiter let through" in task.deployment().observation[-1].meaning
     assert task.deployment().limiter == LIMITERS["robot"]
@@ -63,7 +63,7 @@ def test_a_robot_goes_on_from_the_targets_that_it_holds():
     robots = Held(1)
     task = SpotStandTask(robots, SpotSettings(preset="robot", randomize=False), HANDSTAND)
     task.begin(np.array([0]), np.random.default_rng(0))
-    np.testing.assert_allclose(task.observe()[0, 33:45], -0.2 / 1.2, rtol=1e-6)
+    np.testing.assert_allclose(task.observe()[0, 33:45], -0.2 / 1.7, rtol=1e-6)
     task.advance(np.ones((1, 12), np.float32))
     assert (robots.targets[0] - (POSE - 0.2)).max() == pytest.approx(0.34)
 
