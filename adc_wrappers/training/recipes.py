@@ -135,7 +135,7 @@ _BY_PROGRESS = {
 HANDSTAND_ROBOT = dataclasses.replace(
     HANDSTAND_CPU,
     ppo=dataclasses.replace(HANDSTAND_CPU.ppo, total_steps=40_000_000, initial_std=0.25, sideways_std=0.1),
-    settings={"preset": "robot"},
+    settings={"preset": "robot", "physics_step": 0.004, "decimation": 5},
     curriculum=_BY_PROGRESS,
     first=("spot-planar-handstand", "robot"),
 )
