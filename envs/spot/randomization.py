@@ -21,8 +21,8 @@ PAPER_KINDS = ("friction", "mass", "pose", "velocity", "joints", "push")
 """What the paper randomizes."""
 
 KINDS = (*PAPER_KINDS, "delay", "noise", "latency", "gains", "joint_friction", "held")
-"""Everything that can be; ``noise``, and the states' part of ``latency``, are the sensors' (``sensing.py``), ``held`` is
-the command limiter's."""
+"""Everything that can be; ``noise``, and the states' part of ``latency``, are the sensors' (``sensing.py``), and
+``held`` is the command limiter's."""
 
 FRICTION = (0.3, 1.0)
 """The paper's static range. Both CPU engines have one coefficient for sticking and sliding; the paper's dynamic range
