@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotStart
+from adc_wrappers.backends.limiter import LIMITERS
 from adc_wrappers.backends.spot_model import (
     FOOT_NAMES,
     FOOT_RADIUS,
     JOINT_NAMES,
     NOMINAL_POSE,
+    SPOT,
     link_poses,
     standing_height,
 )
@@ -146,6 +148,8 @@ _BY_JOINT: Final = {"hx": (624.0, 5.20), "hy": (936.0, 5.20), "kn": (286.0, 2.04
 STIFF_STIFFNESS: Final = np.array([_BY_JOINT[name[-2:]][0] for name in JOINT_NAMES])
 """Gains for holding a position, as in the Spot SDK's joint control example (v5.1.4), N·m/rad."""
 STIFF_DAMPING: Final = np.array([_BY_JOINT[name[-2:]][1] for name in JOINT_NAMES])
+_LOWER: Final = np.array([joint.lower for joint in SPOT.actuated]) + LIMITERS["robot"].margin
+_UPPER: Final = np.array([joint.upper for joint in SPOT.actuated]) - LIMITERS["robot"].margin
 
 
 class TakeOverError(BackendError):
@@ -190,10 +194,12 @@ def pose_setpoints(steps: int, position: _Array, load: _Array, nominal: _Array) 
 def gain_setpoints(
     steps: int, position: _Array, load: _Array, stiffness: _Array, damping: _Array
 ) -> Iterator[Setpoint]:
-    """Yield targets that hold a pose while gains go from stiff to those wanted, by ratio.
+    """Yield targets that hold a pose while gains go from stiff to those wanted.
 
-    The offset ``load / K`` grows as joints soften, so that the robot does not sink. Soft joints do not hold a stand for
-    long without a policy: this is to be quick.
+    The offset ``load / K`` grows as joints soften, so that the robot does not sink; it grows by the same in every step,
+    since a guard bounds how far a target moves in one. It ends inside the joint's range, as far as a command limiter
+    stays inside it: a joint that would need more sinks. Soft joints do not hold a stand for long without a policy: this
+    is to be quick.
 
     Args:
         steps: Policy steps, at least 1.
@@ -203,9 +209,10 @@ def gain_setpoints(
         damping: Wanted gains.
     """
     for step in range(1, steps + 1):
-        share = _smooth(step / steps)
-        k = STIFF_STIFFNESS ** (1.0 - share) * stiffness**share
-        yield Setpoint(position + load / k, k, STIFF_DAMPING ** (1.0 - share) * damping**share)
+        share = step / steps
+        k = 1.0 / (1.0 / STIFF_STIFFNESS + share * (1.0 / stiffness - 1.0 / STIFF_STIFFNESS))
+        targets = np.clip(position + load / k, np.minimum(position, _LOWER), np.maximum(position, _UPPER))
+        yield Setpoint(targets, k, STIFF_DAMPING + share * (damping - STIFF_DAMPING))
 
 
 def _smooth(share: float) -> float:

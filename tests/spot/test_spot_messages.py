@@ -17,7 +17,8 @@ from bosdyn.api import robot_state_pb2
 from spot_stream_helpers import POSE, command, message
 
 from adc_wrappers import make_env
-from adc_wrappers.backends.guard import ROBOT_LIMITS
+from adc_wrappers.backends.guard import ROBOT_LIMITS, ByKind
+from adc_wrappers.backends.limiter import LIMITERS, CommandLimiter
 from adc_wrappers.backends.spot.connection import ask_credentials
 from adc_wrappers.backends.spot.estimation import StateEstimator
 from adc_wrappers.backends.spot.health import read_health
@@ -31,7 +32,7 @@ from adc_wrappers.backends.spot.messages import (
 from adc_wrappers.backends.spot.proof import make_key, write_key
 from adc_wrappers.backends.spot.settings import SpotRobotSettings
 from adc_wrappers.backends.spot.takeover import STIFF_STIFFNESS, gain_setpoints, pose_setpoints
-from adc_wrappers.backends.spot_model import FOOT_NAMES, JOINT_NAMES, LINK_NAMES
+from adc_wrappers.backends.spot_model import FOOT_NAMES, JOINT_NAMES, LINK_NAMES, SPOT
 from adc_wrappers.backends.spot_model.mechanics import effective_inertia
 from adc_wrappers.core.errors import BackendError
 
@@ -155,7 +156,7 @@ def test_every_message_is_complete():
 def test_the_take_over_has_no_bump(steps, seed):
     """Its first setpoint asks for the torque that the joints bear; every gain step keeps that torque at the pose."""
     rng = np.random.default_rng(seed)
-    position, load = POSE + rng.uniform(-0.2, 0.2, 12), rng.uniform(-30.0, 30.0, 12)
+    position, load = POSE + rng.uniform(-0.2, 0.2, 12), rng.uniform(-20.0, 20.0, 12)
     setpoints = list(pose_setpoints(steps, position, load, POSE))
     first, last = setpoints[0], setpoints[-1]
     assert np.allclose(first.stiffness * (first.position - position), load)
@@ -166,6 +167,18 @@ def test_the_take_over_has_no_bump(steps, seed):
     for setpoint in softer:
         assert np.allclose(setpoint.stiffness * (setpoint.position - POSE), load)
         assert (setpoint.stiffness <= STIFF_STIFFNESS + 1e-9).all()
+    moved = np.diff([last.position, *(setpoint.position for setpoint in softer)], axis=0)
+    assert np.allclose(moved, moved[0])  # no step is larger than it must be
+
+
+@given(load=st.floats(-60.0, 60.0))
+def test_the_take_over_ends_inside_the_range_that_a_command_limiter_begins_in(load):
+    (last,) = gain_setpoints(1, POSE, np.full(12, load), np.full(12, 40.0), np.full(12, 3.0))
+    limiter = CommandLimiter(LIMITERS["robot"], SPOT, 0.02, last.position[None])
+    inside = limiter.around(last.position[None], ByKind(hx=0.0, hy=0.0, kn=0.0), 0.0)
+    assert np.array_equal(inside[0], last.position)
+    borne = 40.0 * (last.position - POSE)
+    assert (np.abs(borne) <= abs(load) + 1e-9).all() and (borne * load >= 0.0).all()
 
 
 def test_effective_inertia_from_the_table_is_the_engines():
