@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from adc_wrappers.cli.trials import SUMMARY_ROWS
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.deploy import Trial, read_trial, summarize
 from adc_wrappers.deploy.deployer import Deployer
@@ -109,17 +110,6 @@ def as_trial(row: dict[str, Any]) -> Trial:
     )  # fmt: skip
 
 
-def _rate(value: dict[str, Any] | None) -> str:
-    if value is None:
-        return "–"
-    low, high = (100.0 * end for end in value["interval"])
-    return f"{value['count']} of {value['of']}, {100.0 * value['rate']:.0f} % ({low:.0f} to {high:.0f})"
-
-
-def _mean(value: dict[str, Any] | None) -> str:
-    return "never" if value is None else "{:.2f} ({:.2f} to {:.2f})".format(value["mean"], *value["interval"])
-
-
 def _split(rows: Sequence[dict[str, Any]], name: str) -> str:
     """Return success in the lower and in the upper half of what robots hid."""
     ordered = sorted(rows, key=lambda row: row["hidden"][name])
@@ -135,18 +125,8 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
         groups.setdefault(row["clock"], []).append(row)
     numbers = {clock: summarize([as_trial(row) for row in some]) for clock, some in groups.items()}
     unsafe = {clock: sum(not row["motors_off"] for row in some) for clock, some in groups.items()}
-    table = {
-        "policy drove": lambda s: _rate(s["driven"]),
-        "success, of all": lambda s: _rate(s["success"]),
-        "stance reached, of all": lambda s: _rate(s["transition"]),
-        "time to stance, s": lambda s: _mean(s["time_to_stance"]),
-        "longest hold, s": lambda s: _mean(s["longest_hold"]),
-        "retries": lambda s: _mean(s["retries"]),
-        "pushes recovered": lambda s: _rate(s["pushes_recovered"]),
-        "how they ended": lambda s: ", ".join(f"{mode} {count}" for mode, count in s["modes"].items()),
-    }
     lines = ["| | " + " | ".join(groups) + " |", "|---|" + "---|" * len(groups)]
-    for name, show in table.items():
+    for name, show in SUMMARY_ROWS.items():
         lines.append(f"| {name} | " + " | ".join(show(value) for value in numbers.values()) + " |")
     lines.append("| motors not confirmed off | " + " | ".join(str(count) for count in unsafe.values()) + " |")
     lines += ["", "## What robots hid, and success in both halves", ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import tyro
 from rich.console import Console
@@ -16,7 +16,7 @@ from .evaluate import format_rate
 if TYPE_CHECKING:
     from adc_wrappers.deploy import Trial
 
-__all__ = ["Trials"]
+__all__ = ["SUMMARY_ROWS", "Trials"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,24 +63,7 @@ def _table(summaries: dict[str, dict[str, Any]]) -> Table:
     table.add_column("")
     for group in summaries:
         table.add_column(group)
-    rows: dict[str, Callable[[dict[str, Any]], str]] = {
-        "trials": lambda s: str(s["trials"]),
-        "policy drove": lambda s: _rate(s["driven"]),
-        "success, of all": lambda s: _rate(s["success"]),
-        "success, where it drove": lambda s: _rate(s["success_driven"]),
-        "stance reached, of all": lambda s: _rate(s["transition"]),
-        "time to stance, s": lambda s: _mean(s["time_to_stance"]),
-        "longest hold, s": lambda s: _mean(s["longest_hold"]),
-        "retries": lambda s: _mean(s["retries"]),
-        "pushes recovered": lambda s: _rate(s["pushes_recovered"]),
-        "how they ended": lambda s: ", ".join(f"{mode} {count}" for mode, count in s["modes"].items()),
-        "motors": lambda s: ", ".join(f"{motors} {count}" for motors, count in s["motors"].items()),
-        "loop period, ms": lambda s: _percentiles(s["timing"], "period"),
-        "policy, ms": lambda s: _percentiles(s["timing"], "inference"),
-        "state to command, ms": lambda s: _percentiles(s["timing"], "state_to_command"),
-        "command to echo, ms": lambda s: _percentiles(s["timing"], "command_to_echo"),
-    }
-    for name, show in rows.items():
+    for name, show in SUMMARY_ROWS.items():
         table.add_row(name, *(show(summary) for summary in summaries.values()))
     return table
 
@@ -102,3 +85,23 @@ def _percentiles(timing: dict[str, float], name: str) -> str:
     parts = [f"p{end} {timing[f'{name}_p{end}_ms']:.2f}" for end in (50, 95, 99) if f"{name}_p{end}_ms" in timing]
     largest = timing.get(f"{name}_p100_ms")
     return ", ".join(parts) + (f", max {largest:.2f}" if largest is not None else "")
+
+
+SUMMARY_ROWS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
+    "trials": lambda s: str(s["trials"]),
+    "policy drove": lambda s: _rate(s["driven"]),
+    "success, of all": lambda s: _rate(s["success"]),
+    "success, where it drove": lambda s: _rate(s["success_driven"]),
+    "stance reached, of all": lambda s: _rate(s["transition"]),
+    "time to stance, s": lambda s: _mean(s["time_to_stance"]),
+    "longest hold, s": lambda s: _mean(s["longest_hold"]),
+    "retries": lambda s: _mean(s["retries"]),
+    "pushes recovered": lambda s: _rate(s["pushes_recovered"]),
+    "how they ended": lambda s: ", ".join(f"{mode} {count}" for mode, count in s["modes"].items()),
+    "motors": lambda s: ", ".join(f"{motors} {count}" for motors, count in s["motors"].items()),
+    "loop period, ms": lambda s: _percentiles(s["timing"], "period"),
+    "policy, ms": lambda s: _percentiles(s["timing"], "inference"),
+    "state to command, ms": lambda s: _percentiles(s["timing"], "state_to_command"),
+    "command to echo, ms": lambda s: _percentiles(s["timing"], "command_to_echo"),
+}
+"""What is told of trials of one kind: how each number of a summary reads."""

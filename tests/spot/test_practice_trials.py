@@ -45,8 +45,8 @@ def test_every_attempt_counts_and_stops_are_told_one_by_one():
     rows[3] = row(3, ended="guard", reason="joint speed: fl_kn 13, at most 12 rad/s", motors_off=False)
     rows.append(row(0, clock="realtime", success=True))
     page = practice_trials.page(rows)
-    assert "| success, of all | 3 of 4, 75 % (30 to 95) | 1 of 1, 100 % (21 to 100) |" in page
-    assert "| pushes recovered | 3 of 4, 75 % (30 to 95) | 1 of 1" in page
+    assert "| success, of all | 3/4  75.0% (30.1% to 95.4%) | 1/1  100.0% (20.7% to 100.0%) |" in page
+    assert "| pushes recovered | 3/4  75.0% (30.1% to 95.4%) | 1/1" in page
     assert "| motors not confirmed off | 1 | 0 |" in page
     assert "| lockstep | 3 | 20.00 | joint speed: fl_kn 13, at most 12 rad/s |" in page
 
@@ -59,4 +59,4 @@ def test_a_run_that_was_broken_off_goes_on(tmp_path, monkeypatch):
     (tmp_path / "trials.jsonl").write_text(json.dumps(row(1)) + "\n")
     practice_trials.main()
     assert ran == [0, 2]
-    assert "success, of all | 0 of 3" in (tmp_path / "README.md").read_text()
+    assert "success, of all | 0/3" in (tmp_path / "README.md").read_text()
