@@ -251,7 +251,7 @@ class SpotRobotBackend(RobotBackend):
         now = driver.sample
         steps = self._steps(self.settings.soften_seconds)
         self._follow(driver, gain_setpoints(steps, now.position, now.load, self._stiffness, self._damping))
-        # at rest, as a policy's command limiter takes it: targets move fastest in the last step of a softening joint
+        # at rest, as a policy's command limiter takes it: targets move until the last step of a softening joint
         self._follow(driver, iter([Setpoint(self._held, self._stiffness, self._damping)]))
 
     def _steps(self, seconds: float) -> int:
