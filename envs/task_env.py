@@ -17,9 +17,8 @@ from adc_wrappers.core.env_states import EnvState, generator_state, load_generat
 from adc_wrappers.core.errors import did_you_mean
 
 from .episodes import EpisodeRunner, StepResult
-from .monitors import EpisodeWatcher
 from .screen import FrameScreen
-from .task import Task
+from .task import EpisodeWatcher, Task
 
 __all__ = ["TaskEnv", "TaskVectorEnv", "final_infos"]
 

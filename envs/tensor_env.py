@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core.actuators import to_numpy
 
 from .episodes import StepResult
-from .monitors import EpisodeWatcher
+from .task import EpisodeWatcher
 from .task_env import final_infos
 
 __all__ = ["TensorTaskEnv"]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.guard import GuardLimits
-from adc_wrappers.backends.guard.limits import ByKind
-from adc_wrappers.backends.guard.phases import PHASES
+from adc_wrappers.backends.guard.limits import PHASES, ByKind
 from adc_wrappers.backends.limiter import JointTable
 from adc_wrappers.backends.spot_model import SPOT
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.guard import Guard, GuardLimits, Moment, PhaseTracker
-from adc_wrappers.backends.guard.phases import PHASES
+from adc_wrappers.backends.guard.limits import PHASES
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper, CurriculumError
 from adc_wrappers.envs.fit import check_env
 from adc_wrappers.envs.registry import make_env

@@ -1,4 +1,4 @@
-"""The verdict of an audit, and its file, which belongs to one policy file by its digest."""
+"""The verdict of an audit against limits that have a name, and its file, which belongs to one policy by its digest."""
 
 from __future__ import annotations
 
@@ -7,18 +7,65 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.backends.guard import PRACTICE_LIMITS, ROBOT_LIMITS, GuardLimits
+from adc_wrappers.core.errors import CurriculumError, did_you_mean
 from adc_wrappers.core.files import write_json
 from adc_wrappers.core.reading import check_fields, read_object
 
-from .limits import AuditLimits
-
-__all__ = ["Audit", "AuditItem", "audit_folder", "file_digest", "judge", "read_audit"]
+__all__ = [
+    "AUDITS",
+    "Audit",
+    "AuditItem",
+    "AuditLimits",
+    "audit_folder",
+    "file_digest",
+    "find_audit",
+    "judge",
+    "read_audit",
+]
 
 _ALWAYS = ("target beyond", "slew of", "change of slew")
 _HIT = ("reach of", "predicted torque")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditLimits:
+    """The numbers of a verdict."""
+
+    name: str
+    """What they are called."""
+
+    guard: GuardLimits
+    """The guard that stands behind the policy."""
+
+    most_hit: float = 1e-3
+    """Largest share of steps in which predicted torque or reach may be beyond the guard's limits: a joint that is hit
+    moves faster than its target may follow. Range and slew may never be beyond."""
+
+    most_stopped: float = 0.1
+    """Largest share of episodes that the guard may stop."""
+
+    least_success: float = 0.8
+    """Least success rate."""
+
+    latency: float = 0.02
+    """Latency of states, and of commands, at which at least 80 % of the success rate without any is left, s."""
+
+
+AUDITS: Final = {
+    "robot": AuditLimits(name="robot", guard=ROBOT_LIMITS),
+    "practice": AuditLimits(name="practice", guard=PRACTICE_LIMITS, latency=0.0),
+}
+"""Named sets; ``robot`` decides whether a policy is deployed on a real host."""
+
+
+def find_audit(name: str) -> AuditLimits:
+    """Return a set by name."""
+    if name not in AUDITS:
+        raise CurriculumError(f"unknown limits {name!r}. {did_you_mean(name, AUDITS)}")
+    return AUDITS[name]
 
 
 @dataclass(frozen=True, kw_only=True)

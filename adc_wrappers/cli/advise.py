@@ -11,7 +11,7 @@ from rich.console import Console
 
 from .gains import reasons_of, weigh_and_suggest
 from .narrowness import ExplorationOptions, measure, narrowness_table, write_measurement
-from .overrides import parse_settings
+from .options import parse_settings
 
 __all__ = ["Advise"]
 

@@ -15,7 +15,7 @@ from .evaluate import open_policy
 if TYPE_CHECKING:
     from adc_wrappers.audit import Audit as Verdict
     from adc_wrappers.audit.auditing import Findings
-    from adc_wrappers.audit.limits import AuditLimits
+    from adc_wrappers.audit.verdict import AuditLimits
 
 __all__ = ["DESPITE", "Audit", "require_audit"]
 
@@ -72,7 +72,7 @@ class Audit:
         _print(console, found.audit)
         console.print(f"numbers  {folder / 'audit.json'}")
         if self.picture:
-            from adc_wrappers.audit.pictures import draw_audit, draw_comparison
+            from adc_wrappers.audit.auditing import draw_audit, draw_comparison
 
             console.print(f"picture  {draw_audit(found, limits, folder / 'audit.png')}")
             if self.against is not None:

@@ -15,7 +15,7 @@ from adc_wrappers.core.errors import BackendError, CurriculumError, MissingExtra
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import RunFolder, RunFolderError
 
-from .overrides import parse_settings
+from .options import parse_settings
 from .progress import EvaluationProgress
 
 if TYPE_CHECKING:

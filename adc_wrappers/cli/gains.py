@@ -15,8 +15,8 @@ from rich.table import Table
 from adc_wrappers.core.errors import CurriculumError
 
 from .narrowness import shown_progress
-from .overrides import parse_settings
-from .tables import narrow_table
+from .options import parse_settings
+from .progress import narrow_table
 
 if TYPE_CHECKING:
     from adc_wrappers.gains import Bench, GainSuggestion, JointResponse, JointWeight

@@ -188,7 +188,7 @@ def read_command(name: str, words: Sequence[str]) -> Any:
     """Return a subcommand with its options; help and misuse end the process."""
     import tyro
 
-    from .option_help import named_task, plain_options
+    from .options import named_task, plain_options
 
     words = gather(words)
     with named_task((name, *words)), plain_options():

@@ -19,7 +19,7 @@ from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.registry import find_task, make_env
 
 from .evaluate import open_policy
-from .overrides import parse_settings
+from .options import parse_settings
 
 if TYPE_CHECKING:
     from adc_wrappers.viability import Narrowness

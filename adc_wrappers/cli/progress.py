@@ -1,4 +1,4 @@
-"""Progress of a command: a live bar in a terminal, a line every few seconds elsewhere."""
+"""Progress of a command, as a live bar or a line every few seconds; tables; a curriculum in words."""
 
 from __future__ import annotations
 
@@ -10,10 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-__all__ = ["CommandProgress", "EvaluationProgress", "RunsProgress", "TrainingProgress", "interruption_explained"]
+from adc_wrappers.core.config import CurriculumConfig
+
+__all__ = [
+    "CommandProgress",
+    "EvaluationProgress",
+    "RunsProgress",
+    "TrainingProgress",
+    "curriculum_in_words",
+    "interruption_explained",
+    "narrow_table",
+]
 
 
 @contextlib.contextmanager
@@ -180,3 +192,47 @@ class RunsProgress:
         if now - self._lines[name] >= _LINE_EVERY or done >= self._total:
             self._lines[name] = now
             self._console.print(f"{name:<{self._width}}  {done:>9,} / {self._total:,} steps  {numbers}", markup=False)
+
+
+def narrow_table(title: str, heads: tuple[str, ...]) -> Table:
+    """Return a table of numbers without lines between its columns, so that nine fit into 80 characters.
+
+    Heads are broken where they say so and nowhere else: rich, left to itself, cuts words.
+    """
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    first, *others = heads
+    table.add_column(first, no_wrap=True)
+    for head in others:
+        table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
+def curriculum_in_words(config: CurriculumConfig) -> str:
+    """Return what moves K, and for how long it is held at the target.
+
+    >>> curriculum_in_words(CurriculumConfig(driver="time", hold_share=0.4, total_iterations=50))
+    'K falls evenly with time, whatever the policy can do; for the last 40 % of training it is held at the target'
+    """
+    parts = [_driver_in_words(config)]
+    if config.monotone:
+        parts.append("never back to stiffer joints")
+    if config.hold_share:
+        parts.append(f"for the last {100 * config.hold_share:.0f} % of training it is held at the target")
+    elif config.driver in ("episode_length", "success", "task_progress", "adaptive"):
+        parts.append("it is never held at the target: training may end before it arrives")
+    return "; ".join(parts)
+
+
+def _driver_in_words(config: CurriculumConfig) -> str:
+    if not isinstance(config.driver, str):
+        return "K follows a function of your own"
+    words = {
+        "episode_length": f"K follows the average episode length and arrives at {config.length_max:.0f} steps",
+        "time": "K falls evenly with time, whatever the policy can do",
+        "fixed": f"K stays where it is, at progress {config.fixed_progress:g}",
+        "uniform": "K is drawn anew for every iteration",
+        "success": f"K follows the success rate and arrives at {100 * config.success_max:.0f} %",
+        "task_progress": f"K follows the task's own progress and arrives at {config.task_progress_max:g}",
+        "adaptive": f"K goes a step on or back by {config.adaptive_measure.replace('_', ' ')}",
+    }
+    return words[config.driver]

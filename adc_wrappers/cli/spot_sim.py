@@ -14,7 +14,7 @@ from rich.console import Console
 
 from adc_wrappers.core.errors import BackendError
 
-from .overrides import parse_settings
+from .options import parse_settings
 
 if TYPE_CHECKING:
     from adc_wrappers.spot_sim import PracticeRobot

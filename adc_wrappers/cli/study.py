@@ -20,7 +20,7 @@ from adc_wrappers.core.files import full_disk_explained
 from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import FolderLock
 
-from .overrides import parse_settings
+from .options import parse_settings
 from .progress import CommandProgress, interruption_explained
 from .training_options import TrainingOptions, curriculum_options, ppo_options
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from adc_wrappers.core.errors import CurriculumError
 
-from .overrides import parse_settings
+from .options import parse_settings
 from .viability import steps_shown
 
 if TYPE_CHECKING:

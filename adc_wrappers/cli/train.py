@@ -20,14 +20,13 @@ from adc_wrappers.envs.registry import find_task
 from adc_wrappers.runs import CheckpointError, RunFolder
 from adc_wrappers.runs.folder import remove_run
 
-from .curriculum_words import curriculum_in_words
 from .evaluate import evaluate_run, print_evaluation
-from .progress import TrainingProgress, interruption_explained
+from .progress import TrainingProgress, curriculum_in_words, interruption_explained
 from .training_options import TrainingOptions
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
-    from adc_wrappers.training.wandb_log import WandbReporter
+    from adc_wrappers.training.metrics import WandbReporter
 
 __all__ = ["Train"]
 
@@ -115,7 +114,7 @@ class Train(TrainingOptions):
         finish_run(first, before, lambda done: TrainingProgress(console, first.ppo.total_steps, done))
 
     def _wandb(self, progress: TrainingProgress, config: TrainConfig, folder: RunFolder) -> WandbReporter:
-        from adc_wrappers.training.wandb_log import WandbReporter
+        from adc_wrappers.training.metrics import WandbReporter
 
         return WandbReporter(progress, config, folder, project=self.wandb or "", checkpoints=self.wandb_checkpoints)
 

@@ -13,8 +13,7 @@ from adc_wrappers.core.config import CurriculumConfig
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.registry import find_task
 
-from .option_help import recipe_value, recipes_of_task
-from .overrides import changes_of, parse_settings
+from .options import changes_of, parse_settings, recipe_value, recipes_of_task
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from adc_wrappers.core.errors import CurriculumError
 
-from .tables import narrow_table
+from .progress import narrow_table
 
 if TYPE_CHECKING:
     from adc_wrappers.viability import CartPlant, Coverage, Inclusion, PairCheck, SuccessCurve

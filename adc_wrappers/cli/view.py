@@ -19,7 +19,7 @@ from adc_wrappers.envs.registry import TASKS, make_env
 from adc_wrappers.runs import RunFolderError
 
 from .evaluate import is_policy_file, open_policy
-from .overrides import parse_settings
+from .options import parse_settings
 
 if TYPE_CHECKING:
     from adc_wrappers.viewing import Playback

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from .bench import Bench, open_bench
+from .bench import Bench, JointWeight, open_bench
 from .responses import JointResponse, measure_responses
 from .suggestion import GainSuggestion, suggest_gains
-from .weight import JointWeight
 
 __all__ = [
     "Bench",

@@ -1,4 +1,4 @@
-"""A bench for an env's joints: a probe that moves them, and what else is known of them."""
+"""A bench for an env's joints: a probe that moves them, the weight on them, and what else is known of them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from adc_wrappers.backends.base import RobotBackend, RobotStart
 from adc_wrappers.backends.cartpole import CartBackend, make_cartpole_backend
-from adc_wrappers.backends.robot_probe import RobotProbe
-from adc_wrappers.backends.robots import make_robot_backend
+from adc_wrappers.backends.robots import RobotProbe, make_robot_backend
 from adc_wrappers.backends.spot_model import RobotSpec, standing_height
-from adc_wrappers.core.actuators import damping_for
+from adc_wrappers.backends.spot_model.mechanics import link_poses
+from adc_wrappers.core.actuators import damping_for, to_numpy
 from adc_wrappers.core.curriculum import ActuatorCurriculum
 from adc_wrappers.core.errors import BackendError, CurriculumError, did_you_mean
 from adc_wrappers.envs.registry import TASKS, make_env
 from adc_wrappers.testing import JointProbe
 
-from .weight import JointWeight, standing_table
-
-__all__ = ["Bench", "Standing", "open_bench"]
+__all__ = ["Bench", "JointWeight", "Standing", "carried", "hanging", "load_of", "open_bench", "standing_table"]
 
 _Array = NDArray[np.float64]
+
+GRAVITY = 9.81
+_SETTLING = 12.0  # time constants
+_NUDGE = 0.02  # rad or m
 
 _FEATHER = 1e-6  # kg: what stands on a cart that is measured
 _STANDING = 2.0  # seconds until a robot that is told to stand is looked at
@@ -34,6 +36,96 @@ _FALLEN = np.deg2rad(20.0)
 SUNK = 1.0
 """Sag in rad beyond which a robot lies rather than stands."""
 _ENGINES = ("mujoco", "pybullet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointWeight:
+    """The weight on one joint at the nominal pose."""
+
+    torque: float
+    """What the joint must hold, N·m (N)."""
+
+    stiffness: float
+    """How that torque changes with the joint, N·m/rad (N/m). Below zero the weight pulls the joint further the further
+    it is: it takes that much away from K, and a joint with a smaller K cannot hold its pose at all."""
+
+    how: str
+    """What the joint carries, in words."""
+
+    def sag(self, stiffness: float) -> float:
+        """Return by how much a joint of stiffness K gives way, rad (m); infinite if it cannot hold the weight."""
+        left = stiffness + self.stiffness
+        return float("inf") if left <= 0.0 else self.torque / left
+
+
+def load_of(
+    axis: ArrayLike, anchor: ArrayLike, mass: float, centre: ArrayLike, *, share: float = 1.0
+) -> tuple[float, float]:
+    """Return torque and stiffness of a mass that turns about an axis: first and second derivative of its potential.
+
+    >>> torque, stiffness = load_of((0, 1, 0), (0, 0, 0), 2.0, (0, 0, 0.5))  # upside down: it topples
+    >>> round(torque, 3), round(stiffness, 3)
+    (0.0, -9.81)
+    """
+    axis, lever = np.asarray(axis, dtype=np.float64), np.subtract(centre, anchor)
+    across = lever - axis * float(axis @ lever)
+    scale = share * mass * GRAVITY
+    return scale * float(np.cross(axis, lever)[2]), -scale * float(across[2])
+
+
+def carried(axis: ArrayLike, anchor: ArrayLike, foot: ArrayLike, mass: float, feet: int) -> JointWeight:
+    """Return the weight on a joint above a foot that carries its share of a robot: a vertical force at that point.
+
+    >>> carried((0, 1, 0), (0, 0, 0.5), (0, 0, 0), 2.0, 1).stiffness  # straight above its foot it buckles
+    -9.81
+    """
+    torque, stiffness = load_of(axis, anchor, mass, foot, share=1.0 / feet)
+    return JointWeight(torque=-torque, stiffness=-stiffness, how=f"the robot, on {feet} feet")
+
+
+def standing_table(robot: RobotSpec) -> list[JointWeight]:
+    """Return the weight on every joint of a robot that stands on all its feet, each carrying the same."""
+    poses = link_poses(robot.nominal_pose, robot)
+    feet = len(robot.foot_names) * robot.actuated[0].legs
+    found = []
+    for joint in robot.actuated:
+        (foot,) = (name for name in _below(robot, joint.child) if name in robot.foot_names)
+        pose = poses[joint.child]
+        axis = pose[:3, :3] @ np.asarray(joint.axis)
+        found.append(carried(axis, pose[:3, 3], poses[foot][:3, 3], robot.total_mass, feet))
+    return found
+
+
+def _below(robot: RobotSpec, link: str) -> list[str]:
+    """Return a link and all that hangs on it."""
+    return [link, *(name for _, child in robot.children(link) for name in _below(robot, child.name))]
+
+
+def hanging(probe: Any, joints: NDArray[np.int64]) -> list[JointWeight]:
+    """Measure what hangs on joints, one in each env, with the gains that are live: let them settle at two targets.
+
+    Args:
+        probe: A probe with ``release`` whose world has gravity.
+        joints: Which joint of each env.
+    """
+    rows, backend = np.arange(len(joints)), probe.backend
+    stiffness = to_numpy(backend.gains().stiffness)[rows, joints]
+    slowest = np.sqrt(stiffness / backend.effective_inertia()[joints]).min()
+    samples = int(np.ceil(_SETTLING / slowest / probe.time_step))
+    start = probe.rest()
+    probe.release(joints if len(joints) > 1 else int(joints[0]))
+    ends = []
+    for offset in (0.0, _NUDGE):
+        targets = start.copy()
+        targets[rows, joints] += offset
+        for _ in range(samples):
+            last = probe.move(targets)
+        ends.append(last[rows, joints] - start[rows, joints])
+    moved = np.maximum(ends[1] - ends[0], 1e-9)
+    return [
+        JointWeight(torque=float(-k * end), stiffness=float(k * (_NUDGE / step - 1.0)), how="what hangs on it")
+        for k, end, step in zip(stiffness, ends[0], moved, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

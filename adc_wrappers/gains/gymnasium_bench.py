@@ -14,8 +14,7 @@ from adc_wrappers.backends.mujoco.engine import mujoco, quiet
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.core.errors import BackendError
 
-from .bench import SUNK, Bench, Standing
-from .weight import JointWeight, carried, hanging
+from .bench import SUNK, Bench, JointWeight, Standing, carried, hanging
 
 __all__ = ["bench_of_env"]
 

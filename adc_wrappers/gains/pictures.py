@@ -12,10 +12,9 @@ from adc_wrappers.core.files import whole_file
 from adc_wrappers.runs.pictures import pyplot
 from adc_wrappers.viability.pictures import write_rows
 
-from .bench import Bench, Standing
+from .bench import Bench, JointWeight, Standing
 from .responses import JointResponse
 from .suggestion import GainSuggestion
-from .weight import JointWeight
 
 __all__ = ["draw_gains", "gain_rows", "write_gains"]
 

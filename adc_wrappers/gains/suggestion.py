@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from adc_wrappers.core.actuators import damping_for
 from adc_wrappers.core.errors import CurriculumError
 
-from .bench import Bench
-from .weight import JointWeight
+from .bench import Bench, JointWeight
 
 __all__ = ["GainSuggestion", "ceiling", "suggest_gains"]
 

@@ -14,21 +14,34 @@ from numpy.typing import NDArray
 
 import adc_wrappers
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper
-from adc_wrappers.core.errors import CurriculumError
+from adc_wrappers.core.actuators import to_numpy
+from adc_wrappers.core.controller import CurriculumController
+from adc_wrappers.core.errors import BackendError, CurriculumError
 from adc_wrappers.core.files import write_atomically
 from adc_wrappers.core.joints import JointValues, normalize_joint_values, resolve_joint_values
 from adc_wrappers.core.reading import read_object
+from adc_wrappers.core.wrapper_methods import find_curriculum, layers
 from adc_wrappers.envs.deployment import Deployment
-from adc_wrappers.envs.fit import check_env
+from adc_wrappers.envs.fit import check_env, find_task_of, translates
 from adc_wrappers.envs.registry import make_vector_env
 from adc_wrappers.policy import FORMAT, VERSION, Policy, PolicyFileError, PolicyMetadata, TrainingRecord
 from adc_wrappers.policy.graph import network_digest
 from adc_wrappers.runs import RunFolder, RunFolderError
 from adc_wrappers.training import TrainedPolicy, load_trained
 
-from .live import find_controller, find_deployment, read_target_gains
 from .metadata import ExportError
 from .network import ClippedPolicy, largest_difference, to_onnx
+
+__all__ = [
+    "TOLERANCE",
+    "ExportError",
+    "ExportReport",
+    "export_policy",
+    "export_run",
+    "find_controller",
+    "find_deployment",
+    "read_target_gains",
+]
 
 if TYPE_CHECKING:
     import onnx
@@ -36,14 +49,17 @@ if TYPE_CHECKING:
 
     from adc_wrappers.training import TrainConfig
 
-__all__ = ["TOLERANCE", "ExportError", "ExportReport", "export_policy", "export_run"]
-
-
 TOLERANCE = 1e-4
 """Largest difference between the actions of the torch policy and of the file, in units of the larger of 1 and the
 action; an action is of order 1."""
 
 _RANDOM_OBSERVATIONS = 512
+
+_ENVS = 8
+_STEPS = 50
+
+_GAIN_TOLERANCE = 1e-4
+"""Relative difference that a backend's own precision may make; as the curriculum's own comparison."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,10 +203,6 @@ def _compare(policy: ClippedPolicy, content: bytes, recorded: NDArray[Any] | Non
     return difference, len(observations)
 
 
-_ENVS = 8
-_STEPS = 50
-
-
 def export_run(
     folder: RunFolder,
     path: Path,
@@ -249,3 +261,56 @@ def _commit(folder: RunFolder) -> str | None:
     file = folder.path / "versions.json"
     commit = read_object(file, RunFolderError).get("commit") if file.exists() else None
     return None if commit is None else str(commit)
+
+
+def find_controller(env: Any) -> CurriculumController:
+    """Return the controller of the curriculum inside ``env``."""
+    missing = ExportError(
+        f"{type(env).__name__} has no curriculum inside, so its target gains are not known. Wrap the env with "
+        "ActuatorCurriculumWrapper(env, config, training=False), which pins them, and export with that."
+    )
+    return find_curriculum(env, missing).adc
+
+
+def read_target_gains(controller: CurriculumController) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Read the live gains from the backend and return stiffness and damping per joint, if they are the target's.
+
+    Raises:
+        ExportError: A joint of some env has other gains than the curriculum's target.
+    """
+    target = controller.curriculum.target_stiffness
+    expected = {"stiffness": target, "damping": controller.damping(target)}
+    live = controller.backend.gains()
+    for name, wanted in expected.items():
+        found = to_numpy(getattr(live, name))
+        wrong = np.argwhere(~(np.abs(found - wanted) <= _GAIN_TOLERANCE * wanted))  # NaN is wrong too
+        if len(wrong):
+            env, joint = wrong[0]
+            raise ExportError(
+                f"the live gains are not the target's: joint {controller.backend.joint_names[joint]!r} of env {env} "
+                f"has {name} {found[env, joint]:g}, and the curriculum's target is {wanted[joint]:g}. A policy file "
+                "promises the target gains. Export inside `with env.evaluation():`, or with an env that was wrapped "
+                "with training=False, and evaluate the policy there first."
+            )
+    return to_numpy(live.stiffness)[0], to_numpy(live.damping)[0]
+
+
+def find_deployment(env: Any) -> Deployment:
+    """Return what the task inside ``env`` says about running its policies, if the policy sees the task as it is.
+
+    Raises:
+        ExportError: There is no task of this library inside, or a wrapper changes observations or actions.
+    """
+    for layer in layers(env):
+        if translates(layer):
+            raise ExportError(
+                f"{type(layer).__name__} changes what the policy sees or does, and a policy file has only the network. "
+                "Put that change into the module and export with an env without the wrapper, or say with deployment= "
+                "what the module's numbers are."
+            )
+    try:
+        task = find_task_of(env)
+    except BackendError as error:
+        raise ExportError(f"{error} Pass deployment= (adc_wrappers.envs.Deployment).") from error
+    found: Deployment = task.deployment()
+    return found

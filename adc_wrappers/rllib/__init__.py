@@ -7,8 +7,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("ray[rllib]", "rllib", "adc_wrappers.rllib") from error
 
-from .callbacks import CurriculumCallbacks, add_curriculum, find_curriculum
-from .checkpoints import latest_checkpoint, save_checkpoint
+from .callbacks import CurriculumCallbacks, add_curriculum, find_curriculum, latest_checkpoint, save_checkpoint
 from .runner import NextStepAutoreset
 
 __all__ = [

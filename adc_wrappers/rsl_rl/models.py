@@ -9,8 +9,7 @@ from rsl_rl.models import MLPModel
 from rsl_rl.modules import GaussianDistribution
 from torch import nn
 
-from .elu import QuickElu, plain_elu
-from .equivariant import EquivariantMLP
+from .equivariant import EquivariantMLP, QuickElu, plain_elu
 
 __all__ = ["MirrorGaussian", "TaskMLP", "TaskModel"]
 

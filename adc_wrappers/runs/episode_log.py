@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adc_wrappers.envs.monitors import EpisodeMonitor, StepOutcome
-from adc_wrappers.envs.task import Task
+from adc_wrappers.envs.task import EpisodeMonitor, StepOutcome, Task
 
 __all__ = ["BROKEN", "SUCCESS", "Clip", "ClipRecorder", "EpisodeLog", "EpisodeRow"]
 

@@ -14,8 +14,7 @@ from .callbacks import (
     KLAdaptiveLearningRate,
     TargetGainsEvalCallback,
 )
-from .vec_env import ActuatorCurriculumVecEnv, find_curriculum
-from .vector_adapter import VectorEnvAdapter
+from .vec_env import ActuatorCurriculumVecEnv, VectorEnvAdapter, find_curriculum
 
 __all__ = [
     "ActuatorCurriculumVecEnv",

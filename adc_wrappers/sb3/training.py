@@ -24,8 +24,7 @@ from adc_wrappers.training.trained import keep_settings
 
 from .callbacks import CurriculumCallback, KLAdaptiveCallback, KLAdaptiveLearningRate
 from .run_callback import RunCallback, load_parameters, restore
-from .vec_env import ActionVecEnv, ActuatorCurriculumVecEnv, find_curriculum
-from .vector_adapter import VectorEnvAdapter
+from .vec_env import ActionVecEnv, ActuatorCurriculumVecEnv, VectorEnvAdapter, find_curriculum
 
 __all__ = ["build_model", "load_module", "make_training_env", "train"]
 

@@ -1,8 +1,7 @@
 """The guard: what must hold before a policy may go on moving a robot. Pure numpy, the same in simulation."""
 
-from .guard import Breach, Guard, Moment
+from .guard import Breach, Guard, Moment, PhaseTracker, lean_and_side
 from .limits import PRACTICE_LIMITS, ROBOT_LIMITS, ByKind, Envelope, GuardLimits, find_limits
-from .phases import PhaseTracker, lean_and_side
 
 __all__ = [
     "PRACTICE_LIMITS",

@@ -13,9 +13,19 @@ from typing import Any, Final, NamedTuple
 
 from adc_wrappers.core.errors import BackendError, did_you_mean
 
-from .phases import PHASES
+__all__ = [
+    "LIMITS",
+    "PHASES",
+    "PRACTICE_LIMITS",
+    "ROBOT_LIMITS",
+    "ByKind",
+    "Envelope",
+    "GuardLimits",
+    "by_kind",
+    "find_limits",
+]
 
-__all__ = ["LIMITS", "PRACTICE_LIMITS", "ROBOT_LIMITS", "ByKind", "Envelope", "GuardLimits", "by_kind", "find_limits"]
+PHASES: Final = ("takeover", "transition", "stance")
 
 
 class ByKind(NamedTuple):

@@ -13,8 +13,7 @@ except ImportError as error:
 
 from adc_wrappers.backends.tensor_gains import randomize_gain_factors
 
-from .backend import IsaacLabBackend
-from .events import check_gain_events, find_gain_events
+from .backend import IsaacLabBackend, check_gain_events, find_gain_events
 from .groups import ActuatorGroup, ExplicitGroup, ImplicitGroup, NativeGroup, find_groups
 
 __all__ = [

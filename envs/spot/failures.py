@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adc_wrappers.backends.base import RobotBackend
-from adc_wrappers.envs.monitors import EpisodeMonitor
+from adc_wrappers.envs.task import EpisodeMonitor
 
 from .stand import StandLogic
 from .terms import Stance, tilt

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import mujoco
+import torch
 from mjlab.actuator import XmlActuatorCfg
 from mjlab.entity import EntityArticulationInfoCfg, EntityCfg
 from mjlab.envs import ManagerBasedRlEnvCfg
-from mjlab.managers.event_manager import EventTermCfg
+from mjlab.managers.event_manager import EventTermCfg, RecomputeLevel, requires_model_fields
 from mjlab.managers.observation_manager import ObservationGroupCfg, ObservationTermCfg
 from mjlab.managers.reward_manager import RewardTermCfg
 from mjlab.managers.scene_entity_config import SceneEntityCfg
@@ -21,17 +22,69 @@ from mjlab.terrains import TerrainEntityCfg
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, NOMINAL_POSE, spot_mjcf, standing_height
 from adc_wrappers.backends.spot_model.mechanics import identified_gains
 from adc_wrappers.backends.tensor_gains import randomize_gain_factors
-from adc_wrappers.envs.spot.randomization import GAIN_FACTOR, PUSH_INTERVAL
+from adc_wrappers.envs.spot.randomization import (
+    COULOMB,
+    FRICTION,
+    GAIN_FACTOR,
+    MASS,
+    PUSH_INTERVAL,
+    PUSH_VELOCITY,
+    VISCOUS,
+)
 from adc_wrappers.envs.spot.settings import SpotSettings
 from adc_wrappers.envs.spot.tensors import check_model
 
 from . import terms
-from .randomization import base_mass, friction, joint_friction, push
 
-__all__ = ["HANDSTAND_ID", "handstand_cfg", "spot_cfg", "spot_spec"]
+__all__ = ["HANDSTAND_ID", "base_mass", "friction", "handstand_cfg", "joint_friction", "push", "spot_cfg", "spot_spec"]
 
 HANDSTAND_ID = "ADC-Spot-Handstand"
 """The task's name in mjlab."""
+
+
+@requires_model_fields("geom_friction")  # type: ignore[untyped-decorator]
+def friction(env: Any, env_ids: torch.Tensor | None, asset_cfg: Any) -> None:
+    """Give every robot one coefficient of sliding friction, of all its shapes; theirs counts, not the ground's."""
+    rows, shapes = _rows(env, env_ids), env.scene[asset_cfg.name].indexing.geom_ids
+    drawn = _uniform((len(rows), 1), *FRICTION, env.device)
+    env.sim.model.geom_friction[rows[:, None], shapes, 0] = drawn
+
+
+@requires_model_fields("body_mass", "body_inertia", recompute=RecomputeLevel.set_const)  # type: ignore[untyped-decorator]
+def base_mass(env: Any, env_ids: torch.Tensor | None, asset_cfg: Any) -> None:
+    """Add mass to every robot's base, its inertia scaled alike."""
+    rows, robot = _rows(env, env_ids), env.scene[asset_cfg.name]
+    body = int(robot.indexing.body_ids[robot.body_names.index(LINK_NAMES[0])])
+    mass, inertia = (env.sim.get_default_field(name)[body] for name in ("body_mass", "body_inertia"))
+    drawn = mass + _uniform((len(rows),), -MASS, MASS, env.device)
+    env.sim.model.body_mass[rows, body] = drawn
+    env.sim.model.body_inertia[rows, body] = inertia * (drawn / mass)[:, None]
+
+
+@requires_model_fields("dof_frictionloss", "dof_damping")  # type: ignore[untyped-decorator]
+def joint_friction(env: Any, env_ids: torch.Tensor | None, asset_cfg: Any) -> None:
+    """Give every joint dry and viscous friction."""
+    rows, robot = _rows(env, env_ids), env.scene[asset_cfg.name]
+    columns = robot.indexing.joint_v_adr
+    for name, limit in (("dof_frictionloss", COULOMB), ("dof_damping", VISCOUS)):
+        drawn = _uniform((len(rows), len(JOINT_NAMES)), 0.0, limit, env.device)
+        getattr(env.sim.model, name)[rows[:, None], columns] = drawn
+
+
+def push(env: Any, env_ids: torch.Tensor | None, asset_cfg: Any, axes: tuple[int, ...]) -> None:
+    """Add to the base's linear velocity along axes of the world, as it is now: mjlab's own adds to the last step's."""
+    rows, columns = _rows(env, env_ids), env.scene[asset_cfg.name].indexing.free_joint_v_adr[list(axes)]
+    change = _uniform((len(rows), len(axes)), -PUSH_VELOCITY, PUSH_VELOCITY, env.device)
+    env.sim.data.qvel[rows[:, None], columns] += change
+
+
+def _rows(env: Any, env_ids: torch.Tensor | None) -> torch.Tensor:
+    return torch.arange(env.num_envs, device=env.device) if env_ids is None else env_ids
+
+
+def _uniform(shape: tuple[int, ...], low: float, high: float, device: Any) -> torch.Tensor:
+    return torch.empty(shape, device=device).uniform_(low, high)
+
 
 _CONE, _IMPRATIO = "elliptic", 10.0  # as spot_mjcf writes them: loaded feet do not creep
 _CONTACTS, _ROWS = 60, 200  # more than a Spot that lies on the ground has

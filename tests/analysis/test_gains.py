@@ -13,8 +13,8 @@ from adc_wrappers import BackendError, CurriculumError
 from adc_wrappers.cli.gains import sag_text, weigh_and_suggest
 from adc_wrappers.cli.main import main
 from adc_wrappers.gains import measure_responses, open_bench
+from adc_wrappers.gains.bench import load_of
 from adc_wrappers.gains.suggestion import ceiling
-from adc_wrappers.gains.weight import load_of
 
 CASES = [
     ("cartpole", "analytic"), ("cartpole", "pybullet"), ("spot-planar-handstand", "mujoco"),

@@ -25,7 +25,7 @@ from rig_probe import TensorProbe
 
 from adc_wrappers.backends.isaaclab.groups import as_tensor
 from adc_wrappers.backends.spot_model import JointSpec, LinkSpec, RobotSpec, ShapeSpec, spot_usd
-from adc_wrappers.envs.spot_isaaclab.physics import simulation_cfg
+from adc_wrappers.envs.spot_isaaclab.cfg import simulation_cfg
 from benchmarks.isaac_overhead import one_thread_for_physx
 
 torch.set_num_threads(1)

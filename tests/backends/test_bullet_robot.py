@@ -109,7 +109,7 @@ def test_every_joint_moves_as_its_gains_say(make: Make, joint: int) -> None:
 
 def test_the_conformance_check_sees_a_second_pd_loop(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     from adc_wrappers.backends.pybullet import world
-    from adc_wrappers.backends.pybullet.actuation import pd_torques
+    from adc_wrappers.backends.pybullet.world import pd_torques
 
     law = pd_torques
     monkeypatch.setattr(world, "pd_torques", lambda *a: [1.5 * torque for torque in law(*a) or ()])

@@ -17,7 +17,7 @@ from adc_wrappers.backends.limiter import JointTable  # noqa: E402
 from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES, SPOT  # noqa: E402
 from adc_wrappers.core.actuators import damping_for, to_numpy  # noqa: E402
 from adc_wrappers.envs.spot import randomization  # noqa: E402
-from adc_wrappers.envs.spot_mjlab import randomization as randomization_terms  # noqa: E402
+from adc_wrappers.envs.spot_mjlab.cfg import push  # noqa: E402
 
 COUNT = len(NAMES)
 EVERYBODY = torch.arange(COUNT)
@@ -139,7 +139,7 @@ def test_everything_that_can_be_randomized_is():
     again, _ = env.reset(seed=1)
     torch.testing.assert_close(again["policy"], observation["policy"])  # a seed says it all
     before = env.state().base_linear_velocity.norm(dim=1)
-    randomization_terms.push(env, torch.tensor([1]), SceneEntityCfg("robot"), (0, 1, 2))
+    push(env, torch.tensor([1]), SceneEntityCfg("robot"), (0, 1, 2))
     pushed = (env.state().base_linear_velocity.norm(dim=1) != before).tolist()
     assert pushed == [False, True, False]
     with torch.inference_mode():

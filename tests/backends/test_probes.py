@@ -14,8 +14,7 @@ from adc_wrappers.backends.gymnasium_mujoco import GymnasiumMujocoBackend
 from adc_wrappers.backends.mujoco import MujocoProbe
 from adc_wrappers.backends.pybullet import BulletProbe
 from adc_wrappers.backends.pybullet.model import connect
-from adc_wrappers.backends.robot_probe import RobotProbe
-from adc_wrappers.backends.robots import make_robot_backend
+from adc_wrappers.backends.robots import RobotProbe, make_robot_backend
 from adc_wrappers.testing import ConformanceError, check_backend
 
 URDF = """<robot name="arm"><link name="base"><inertial><mass value="1"/><inertia ixx="0.01" iyy="0.01" izz="0.01"

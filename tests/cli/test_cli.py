@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from adc_wrappers.cli import main
-from adc_wrappers.cli.overrides import parse_settings
+from adc_wrappers.cli.options import parse_settings
 from adc_wrappers.cli.train import Train
 from adc_wrappers.core.errors import install_command
 from adc_wrappers.runs import RunFolder

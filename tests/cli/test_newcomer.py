@@ -14,10 +14,9 @@ import pytest
 from rich.console import Console
 
 from adc_wrappers.cli import main
-from adc_wrappers.cli.curriculum_words import curriculum_in_words
 from adc_wrappers.cli.doctor import _PARTS
 from adc_wrappers.cli.main import COMMANDS, read_command
-from adc_wrappers.cli.progress import TrainingProgress
+from adc_wrappers.cli.progress import TrainingProgress, curriculum_in_words
 from adc_wrappers.core import CurriculumConfig
 from adc_wrappers.core.drivers import DRIVERS
 from adc_wrappers.core.errors import install_command

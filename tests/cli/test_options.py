@@ -10,7 +10,7 @@ import pytest
 import tyro
 
 from adc_wrappers.cli.main import COMMANDS, load_command, main, read_command
-from adc_wrappers.cli.overrides import changes_of, field_texts, parse_joint_values
+from adc_wrappers.cli.options import changes_of, field_texts, parse_joint_values
 from adc_wrappers.cli.select_k0 import _OF_THE_SEARCH, SelectK0
 from adc_wrappers.cli.study import StudyRun
 from adc_wrappers.cli.train import Train

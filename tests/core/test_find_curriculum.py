@@ -9,7 +9,7 @@ from adc_wrappers import ActuatorCurriculumVectorWrapper, ActuatorCurriculumWrap
 from adc_wrappers.core.action_wrappers import ActionScaleCoupling, VectorActionNoiseCurriculum
 from adc_wrappers.core.errors import BackendError, CurriculumError
 from adc_wrappers.core.wrapper_methods import find_curriculum, layers
-from adc_wrappers.policy.live import find_controller
+from adc_wrappers.policy.export import find_controller
 from adc_wrappers.policy.metadata import ExportError
 
 

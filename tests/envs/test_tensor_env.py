@@ -24,7 +24,7 @@ from adc_wrappers.envs.registry import find_task, make_env
 from adc_wrappers.envs.spot import SpotSettings
 from adc_wrappers.envs.spot.tensors import check_model
 from adc_wrappers.envs.tensor_env import TensorTaskEnv
-from adc_wrappers.rsl_rl.tensor_env import TensorVecEnv
+from adc_wrappers.rsl_rl.vec_env import TensorVecEnv
 from adc_wrappers.runs import evaluate
 from adc_wrappers.training import TrainConfig, default_config
 from adc_wrappers.training.evaluating import EvaluationSetup

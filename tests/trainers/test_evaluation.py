@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adc_wrappers import CurriculumConfig, CurriculumError, make_env
-from adc_wrappers.envs.monitors import EpisodeMonitor
+from adc_wrappers.envs.task import EpisodeMonitor
 from adc_wrappers.runs import evaluate
 from adc_wrappers.runs.episode_log import BROKEN, EpisodeLog
 from adc_wrappers.runs.evaluation import _Outcome

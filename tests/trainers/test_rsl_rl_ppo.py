@@ -12,8 +12,7 @@ from rsl_rl.algorithms import PPO
 
 from adc_wrappers import ActuatorCurriculumVectorWrapper, CurriculumConfig, CurriculumError, make_env
 from adc_wrappers.rsl_rl import CurriculumRunner, RslRlVecEnv, runner_config
-from adc_wrappers.rsl_rl.elu import QuickElu
-from adc_wrappers.rsl_rl.equivariant import EquivariantMLP
+from adc_wrappers.rsl_rl.equivariant import EquivariantMLP, QuickElu
 from adc_wrappers.rsl_rl.ppo import CpuPPO
 from adc_wrappers.training import PpoConfig
 

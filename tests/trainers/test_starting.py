@@ -12,8 +12,7 @@ import torch
 from adc_wrappers import CurriculumConfig, CurriculumError, make_env
 from adc_wrappers.cli.main import main
 from adc_wrappers.envs.lift import lift_from_plane
-from adc_wrappers.rsl_rl.starting import begin_with
-from adc_wrappers.rsl_rl.training import _build, make_training_env
+from adc_wrappers.rsl_rl.training import _build, begin_with, make_training_env
 from adc_wrappers.runs import CheckpointError, RunFolder
 from adc_wrappers.training import PpoConfig, default_config
 from adc_wrappers.training.recipes import RECIPES, first_config

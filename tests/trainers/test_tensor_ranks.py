@@ -27,7 +27,7 @@ from adc_wrappers import ActuatorCurriculumWrapper, CurriculumConfig, make_env
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.rsl_rl import CurriculumRunner
 from adc_wrappers.rsl_rl.config import paper_config
-from adc_wrappers.rsl_rl.tensor_env import TensorVecEnv
+from adc_wrappers.rsl_rl.vec_env import TensorVecEnv
 
 backend, options, folder = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 rank = int(os.environ["RANK"])
