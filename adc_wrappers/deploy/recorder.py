@@ -188,7 +188,9 @@ class TrialRecorder:
         if self._closed:
             return
         with self._lock:
-            acknowledged = self._targets.get(sample.echo) if self._policy_drives else None
+            # the event that ends a policy's time comes after what was done to the robot: states of in between have none
+            driven = self._policy_drives and targets is not None
+            acknowledged = self._targets.get(sample.echo) if driven else None
         motion = [*sample.position.tolist(), *sample.velocity.tolist()]
         rest = [*sample.load.tolist(), *base_numbers(sample)]
         if acknowledged is None:

@@ -130,10 +130,11 @@ class SpotRobotBackend(RobotBackend):
     def _on_sample(self, sample: StateSample) -> None:
         if sample.acceleration is not None:
             self._gravity.append(sample)
-        driver = self._driver
+        driver, targets = self._driver, None
         if isinstance(driver, JointDriver):
             driver.hear(sample)
-        self._audience.tell("state", self._estimator.above_ground(sample), self._targets)
+            targets = self._targets if driver.drives else None
+        self._audience.tell("state", self._estimator.above_ground(sample), targets)
 
     def _tell(self, name: str, details: dict[str, Any]) -> None:
         self._audience.tell("event", name, details)

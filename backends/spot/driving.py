@@ -343,6 +343,11 @@ class JointDriver:
         for watcher in self._watchers:
             watcher.stop()
 
+    @property
+    def drives(self) -> bool:
+        """Whether the robot still follows our targets: not from the moment in which it is to be stopped."""
+        return self._halted is None
+
     def hear(self, sample: StateSample) -> None:
         """Take note of a state message as it comes; runs in the receiver's thread."""
         self._sender.acknowledge(sample.echo, sample.received)

@@ -18,6 +18,8 @@ import pyarrow.parquet as parquet
 from spot_robot_helpers import POLICY, connection, nothing_left
 
 from adc_wrappers.backends.guard import PRACTICE_LIMITS, ROBOT_LIMITS
+from adc_wrappers.backends.spot.driving import JointDriver
+from adc_wrappers.backends.spot.fallback import Fallback
 from adc_wrappers.cli import main
 from adc_wrappers.cli.audit import DESPITE
 from adc_wrappers.deploy import TrialError, TrialRecorder, find_trials, read_trial, run_trial, summarize
@@ -94,6 +96,30 @@ def _check_trajectory_log(folder, trial):
     wanted = actions[:, [steps.index(f"target.{joint}") for joint in log.joint_names]].astype(float)
     assert len(log.targets) == len(wanted) == 40
     assert np.abs(log.targets - wanted).max() < 1e-6  # in lockstep, one state per step
+
+
+@pytest.mark.slow
+def test_states_of_a_robot_that_is_being_stopped_have_no_targets(tmp_path, monkeypatch):
+    """The robot is told to stand first, and everybody else afterwards: what it sends meanwhile is not the policy's."""
+    drivers, begin, act = [], JointDriver.begin, Fallback.act
+
+    def known_begin(driver, setpoint):
+        drivers.append(driver)
+        begin(driver, setpoint)
+
+    def slow_act(fallback, check, newest):
+        told = act(fallback, check, newest)
+        assert drivers[-1]._receiver.wait(lambda sample: sample.stamp > newest.stamp + 0.05, 30.0) is not None
+        return told
+
+    monkeypatch.setattr(JointDriver, "begin", known_begin)
+    monkeypatch.setattr(Fallback, "act", slow_act)
+    options = ["--practice", "--clock", "lockstep", "--seconds", "0.2", "--yes", "--out", str(tmp_path)]
+    with nothing_left():
+        assert main(["deploy", str(POLICY), *options]) == 0
+    folder = the_trial(tmp_path)
+    assert len(drivers) == 1 and len(read_log(folder / "states.parquet").targets) == 10
+    assert len(table(folder / "other_states.parquet")[1]) > 10
 
 
 @pytest.mark.slow
