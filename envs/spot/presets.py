@@ -61,6 +61,9 @@ class SpotPreset:
     growing_costs: tuple[str, ...] = ()
     """Terms whose weights grow with them."""
 
+    speed_stop: bool = False
+    """Whether a joint that is too fast for a robot's guard ends an episode of training, as a fall does."""
+
     scale_by_dt: bool = True
     """Multiply every term, the fall too, by the policy step (0.02 s), as Isaac Lab does. The returns that the paper
     reports (−4.8 over 1000 steps) are of this size. A fall then costs 10, which is less than the discounted cost of
@@ -149,6 +152,7 @@ PRESETS: dict[str, SpotPreset] = {
             "support_feet_in_air",
             "foot_slip",
         ),
+        speed_stop=True,
     ),
 }
 

@@ -13,7 +13,7 @@ from adc_wrappers.backends.spot_model import SPOT
 from .body import SPATIAL, SpotBody, array_namespace, constant
 from .terms import any_touching, gravity_error, norm, square_sum
 
-__all__ = ["REWARD_TERMS", "RewardInputs", "StandStep", "as_number"]
+__all__ = ["REWARD_TERMS", "RewardInputs", "StandStep", "as_number", "too_fast"]
 
 TORQUE_SHARE: Final = 0.7
 """Share of a joint's torque limit beyond which torque costs."""
@@ -23,6 +23,9 @@ JOINT_SPEEDS: Final = ROBOT_LIMITS.envelopes["stance"].joint_speed
 
 SPEED_SHARE: Final = 0.75
 """Share of them beyond which speed costs."""
+
+SPEED_STOP: Final = 0.9
+"""Share of the guard's joint speeds that ends an episode of training: the guard sees speeds with their noise."""
 
 _WEIGHT: Final = 9.81 * sum(link.mass for link in SPOT.links)
 _LARGEST_IMPACT: Final = 3.0
@@ -174,6 +177,24 @@ def _joint_speed_excess(step: StandStep) -> Any:
     speeds = step.state.joint_velocities
     limits = constant(step.body.joints.by_joint(JOINT_SPEEDS), speeds)
     return _excess(step, abs(speeds) / limits, SPEED_SHARE)
+
+
+def too_fast(state: RobotState, holds: Any, looseness: float, body: SpotBody) -> Any:
+    """Return which robots have a joint that a guard would soon stop, of the phase that they are in.
+
+    Args:
+        state: The robots.
+        holds: Which of them are in the stance; the others are on their way to it.
+        looseness: Factor on the limits.
+        body: The robot's build.
+    """
+    speeds = abs(state.joint_velocities)
+    xp = array_namespace(speeds)
+    stance, way = (
+        SPEED_STOP * looseness * constant(body.joints.by_joint(ROBOT_LIMITS.envelopes[phase].joint_speed), speeds)
+        for phase in ("stance", "transition")
+    )
+    return xp.any(speeds > xp.where(holds[:, None], stance, way), axis=-1)
 
 
 def _foot_impact(step: StandStep) -> Any:

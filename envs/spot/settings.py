@@ -61,6 +61,11 @@ class SpotSettings:
     """Whether noise, latency, command limits and costs of rough motion grow in training, from nothing to all of it,
     while most robots are in the stance; an evaluation has all of them."""
 
+    speed_stop: bool | None = None
+    """Whether a joint that is nearly too fast for a robot's guard ends an episode of training, as a fall does; the
+    limit is wider at first where ``eases_in`` says so. An evaluation goes on: :class:`~adc_wrappers.envs.GuardWrapper`
+    and ``adc audit`` say what a guard makes of it."""
+
     action_scale: float | None = None
     """α, rad."""
 

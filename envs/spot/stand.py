@@ -12,7 +12,7 @@ from adc_wrappers.envs.lift import Lift, lift_from_plane
 
 from .body import PLANAR, SPATIAL, SpotBody, array_namespace, constant, observation_layout
 from .easing import Strictness
-from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number
+from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number, too_fast
 from .settings import SUCCESS_SECONDS, SpotSettings
 from .terms import HANDSTAND, Stance, any_touching, in_stance, touching_links
 
@@ -56,6 +56,7 @@ class StandLogic:
         self.strictness: Strictness | None = Strictness() if settings.effective_sensing()[1] else None
         """How much of noise, latency, command limits and costs there is in training; None: all of it."""
         self._growing = preset.growing_costs
+        self._speed_stop = preset.speed_stop if settings.speed_stop is None else settings.speed_stop
         self.weights, self.fall_cost = settings.effective_weights(policy_step)
 
         def indices(numbers: Iterable[int]) -> Any:
@@ -110,12 +111,14 @@ class StandLogic:
         """Judge the robots as they are; nothing is learned. The arguments are those of :meth:`step`."""
         touching = touching_links(state)
         fallen = any_touching(touching, self._fall_links)
-        self.fallen: Any = fallen | True if stopped else fallen
-        """Which robots touch the ground with a link that must not, or were stopped by a guard."""
         self.holds: Any = in_stance(
             state, self._constants["gravity"], self._constants["support"], self.body, touching=touching
         )
         """Which robots are in the stance."""
+        if self._led and self._speed_stop:
+            fallen = fallen | too_fast(state, self.holds, self.looseness, self.body)
+        self.fallen: Any = fallen | True if stopped else fallen
+        """Which robots touch the ground with a link that must not, were stopped by a guard, or in training would be."""
         self._step = StandStep(
             state=state,
             before=before,

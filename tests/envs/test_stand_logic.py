@@ -15,7 +15,7 @@ from spot_helpers import LEVEL, NOSE_DOWN, fake_task, make_state
 
 from adc_wrappers import ActuatorCurriculumWrapper
 from adc_wrappers.backends.base import RobotState
-from adc_wrappers.backends.spot_model import LINK_NAMES
+from adc_wrappers.backends.spot_model import JOINT_NAMES, LINK_NAMES
 from adc_wrappers.envs.spot import HANDSTAND, HINDSTAND, SpotSettings, Stance, stand
 from adc_wrappers.envs.spot.stand import StandLogic
 from adc_wrappers.envs.task_env import TaskVectorEnv
@@ -97,6 +97,37 @@ def test_it_goes_on_after_steps_under_inference_mode() -> None:
     logic.begin(torch.tensor([0, 2]))
     logic.step(run[2], logic.moment(run[1], action), action)
     assert len(logic.reward_terms()) == len(logic.weights)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize(("joint", "way", "stance"), [("hx", 8.0, 6.0), ("hy", 12.0, 8.0), ("kn", 16.0, 12.0)])
+def test_joints_that_a_guard_would_soon_stop_end_an_episode_of_training(kind, joint, way, stance) -> None:
+    """At 90 % of the guard's speed for the phase, wider while the world is not strict, and in training only."""
+    state = make_state(4)
+    state.projected_gravity[2:] = NOSE_DOWN
+    state.contact_forces[2:] = 0.0
+    state.contact_forces[2:, LINK_NAMES.index("fl_foot")] = 90.0
+    column = JOINT_NAMES.index(f"hr_{joint}")
+    state.joint_velocities[:, column] = 0.9 * np.array([-way, way, -stance, stance])
+    state.joint_velocities[:, column] *= [0.999, 1.001, 1.001, 0.999]
+    robots = RobotState(*map(kind, state))
+    logic = make_logic(robots, kind(np.zeros((4, 12))), preset="robot")
+    before = logic.moment(robots, kind(np.zeros((4, 12))))
+
+    def stopped(**words: Any) -> list[bool]:
+        logic.training = words.get("training", True)
+        logic.strictness.level = words.get("level", 1.0)
+        logic.look(robots, before, before.action)
+        return logic.fallen.tolist()
+
+    assert logic.fallen.tolist() == [False] * 4  # by itself
+    assert stopped() == [False, True, True, False]
+    assert stopped(level=0.9) == [False] * 4
+    assert stopped(training=False) == [False] * 4
+    patient = make_logic(robots, kind(np.zeros((4, 12))), preset="robot", speed_stop=False)
+    patient.training, patient.strictness.level = True, 1.0
+    patient.look(robots, before, before.action)
+    assert patient.fallen.tolist() == [False] * 4
 
 
 # --- one method moves it ---------------------------------------------------------------------------------------------
