@@ -195,11 +195,18 @@ class RunFolderRunner(CurriculumRunner):
         self.alg.desired_kl, self.alg.entropy_coef = self._config.ppo.annealed(self.steps)
 
     def finish(self) -> None:
-        """Save what has not been saved and close the logs."""
+        """Save what has not been saved."""
         if self._folder is not None and self.steps > 0 and rank() == 0:
             self._save(self.curriculum_env.curriculum.iteration)
+
+    def close(self) -> None:
+        """End the threads of TensorBoard's writer and of the algorithm, however the training has ended."""
         if self._writer is not None:
             self._writer.close()
+            self._writer = None
+        end_algorithm = getattr(self.alg, "close", None)  # RSL-RL's own has no thread
+        if end_algorithm is not None:
+            end_algorithm()
 
     def restore(self) -> bool:
         """Go to the state of the folder's newest whole checkpoint, if there is any.

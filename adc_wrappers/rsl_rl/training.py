@@ -66,19 +66,19 @@ def _learn(
     if not config.on_tensors:
         torch.set_num_threads(1)
     seed_generators(config.seed + rank())
-    env = make_training_env(config)
-    try:
+    with contextlib.closing(make_training_env(config)) as env:
         runner = _build(config, env, folder, reporter)
-        if resume and not runner.restore():
-            env.reset(seed=config.seed + rank() + runner.steps)
-        if config.start_from is not None and runner.steps == 0:
-            begin_with(runner.alg, env, config)
-        remaining = config.iterations - runner.curriculum_env.curriculum.iteration
-        if remaining > 0:
-            runner.learn(remaining, init_at_random_ep_len=config.on_tensors)
-        runner.finish()
-    finally:
-        env.close()
+        try:
+            if resume and not runner.restore():
+                env.reset(seed=config.seed + rank() + runner.steps)
+            if config.start_from is not None and runner.steps == 0:
+                begin_with(runner.alg, env, config)
+            remaining = config.iterations - runner.curriculum_env.curriculum.iteration
+            if remaining > 0:
+                runner.learn(remaining, init_at_random_ep_len=config.on_tensors)
+            runner.finish()
+        finally:
+            runner.close()
     return runner
 
 

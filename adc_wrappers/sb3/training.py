@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +55,8 @@ def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: Pro
         running = resume and restore(model, venv, schedule, folder)
         if not running:
             venv.seed(config.seed + model.num_timesteps)
-        model.set_logger(Logger(str(folder.path), [TensorBoardOutputFormat(str(folder.tensorboard))]))
+        log = Logger(str(folder.path), [TensorBoardOutputFormat(str(folder.tensorboard))])
+        model.set_logger(log)
         done = find_curriculum(venv).curriculum.iteration
         callbacks = [
             KLAdaptiveCallback(schedule),
@@ -62,8 +64,10 @@ def train(config: TrainConfig, folder: RunFolder, *, resume: bool, reporter: Pro
             RunCallback(folder, schedule, config.checkpoint_every, reporter, done),
         ]
         remaining = config.ppo.total_steps - model.num_timesteps
-        if remaining > 0:
-            model.learn(remaining, callback=callbacks, log_interval=1, reset_num_timesteps=False)
+        with contextlib.closing(log):  # TensorBoard has a file and a thread
+            if remaining > 0:
+                model.learn(remaining, callback=callbacks, log_interval=1, reset_num_timesteps=False)
+        model.set_logger(Logger(None, []))
         with whole_file(folder.path / "model.zip") as beside:
             model.save(beside)
     finally:

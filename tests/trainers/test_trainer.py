@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -54,6 +55,16 @@ def test_a_run_is_brought_to_its_end_from_wherever_it_is(tmp_path, trainer):
     assert seen == [0, 4 * config.ppo.iteration_steps]  # the checkpoint of the fourth iteration
     finish_run(config, tmp_path / "run", show)
     assert len(seen) == 2  # nothing was left to do
+
+
+@pytest.mark.parametrize("stop_at", [None, 3])
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_no_thread_outlives_a_training_however_it_ends(tmp_path, trainer, stop_at):
+    """TensorBoard's writer has one, with a file: a search or a study trains many times in one process."""
+    before = set(threading.enumerate())
+    folder = run(tiny_config("cartpole", "analytic", trainer), tmp_path / "run", stop_at=stop_at)
+    assert list(folder.tensorboard.iterdir())
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_run_with_other_settings_is_not_gone_on_with(tmp_path):
