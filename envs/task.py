@@ -1,4 +1,4 @@
-"""The task contract: observation, reward, termination and success over a batch of envs."""
+"""The task contract: observation, reward, termination and success over a batch of envs; and monitors of episodes."""
 
 from __future__ import annotations
 
