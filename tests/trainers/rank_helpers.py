@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,17 @@ def run_ranks(script: str, world: int, port: int, *arguments: Any) -> list[tuple
         )
         for rank in range(world)
     ]  # fmt: skip
-    answers = [process.communicate(timeout=500) for process in processes]
+    answers = answers_of(processes, 500.0)
     return [(process.returncode, *answer) for process, answer in zip(processes, answers, strict=True)]
+
+
+def answers_of(processes: Sequence[subprocess.Popen[str]], seconds: float) -> list[tuple[str, str]]:
+    """Return what processes printed and their errors; none is left running, whatever happens."""
+    try:
+        return [process.communicate(timeout=seconds) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
 
 
 def ranks(script: str, world: int, port: int, *arguments: Any) -> list[Any]:

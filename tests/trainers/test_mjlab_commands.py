@@ -25,6 +25,7 @@ from mjlab.envs import ManagerBasedRlEnv  # noqa: E402
 from mjlab.rl import RslRlVecEnvWrapper  # noqa: E402
 from mjlab.scripts.train import TrainConfig, run_train  # noqa: E402
 from mjlab.tasks.registry import load_env_cfg, load_rl_cfg, load_runner_cls  # noqa: E402
+from rank_helpers import answers_of  # noqa: E402
 
 from adc_wrappers.core.actuators import to_numpy  # noqa: E402
 from adc_wrappers.core.errors import CurriculumError  # noqa: E402
@@ -72,8 +73,7 @@ def test_mjlab_finds_the_task_by_itself():
     commands = [[sys.executable, "-W", "ignore", "-c", code.format(first)] for first in firsts]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command, **pipes) for command in commands]
-    for process in processes:
-        found, errors = process.communicate(timeout=300)
+    for found, errors in answers_of(processes, 300.0):
         assert HANDSTAND_ID in found and "Failed to load" not in errors, errors
 
 
