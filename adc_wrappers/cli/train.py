@@ -26,7 +26,7 @@ from .training_options import TrainingOptions
 
 if TYPE_CHECKING:
     from adc_wrappers.training import TrainConfig
-    from adc_wrappers.training.metrics import WandbReporter
+    from adc_wrappers.training.wandb_log import WandbReporter
 
 __all__ = ["Train"]
 
@@ -114,7 +114,7 @@ class Train(TrainingOptions):
         finish_run(first, before, lambda done: TrainingProgress(console, first.ppo.total_steps, done))
 
     def _wandb(self, progress: TrainingProgress, config: TrainConfig, folder: RunFolder) -> WandbReporter:
-        from adc_wrappers.training.metrics import WandbReporter
+        from adc_wrappers.training.wandb_log import WandbReporter
 
         return WandbReporter(progress, config, folder, project=self.wandb or "", checkpoints=self.wandb_checkpoints)
 

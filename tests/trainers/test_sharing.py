@@ -175,7 +175,7 @@ def test_a_run_is_logged_without_a_network_and_goes_on_under_its_id(offline):
 def test_what_is_logged_is_the_metrics_and_checkpoints_only_when_asked(tmp_path, monkeypatch):
     import types
 
-    from adc_wrappers.training import default_config, metrics
+    from adc_wrappers.training import default_config, wandb_log
     from adc_wrappers.training.trainer import QuietReporter
 
     class Run:
@@ -210,7 +210,7 @@ def test_what_is_logged_is_the_metrics_and_checkpoints_only_when_asked(tmp_path,
     folder.checkpoints.save(7, {"state.json": b"{}"})
     for asked in (False, True):
         options = {"project": "p", "checkpoints": asked}
-        with metrics.WandbReporter(QuietReporter(), config, folder, **options) as log:
+        with wandb_log.WandbReporter(QuietReporter(), config, folder, **options) as log:
             log.update(7, {"stiffness": 20.0, "return_mean": float("nan"), "episodes": 3.0})
             log.summarize({"success_rate": 0.5, "length_mean": 1.0, "return_mean": 2.0, "episodes": 4})
     assert [len(run.artifacts) for run in runs] == [0, 1]
