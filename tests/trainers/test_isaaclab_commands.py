@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +56,15 @@ def test_k0_is_searched_for(tmp_path):
 
 def test_a_film_is_asked_of_another_simulator(run, capsys):
     check_no_film(run, capsys)
+
+
+def test_the_script_for_isaac_labs_own_runner_trains_and_resumes(tmp_path):
+    script = Path(__file__).parents[2] / "examples" / "isaaclab" / "train.py"
+    words = ["--device", "cpu", "--num-envs", "4", "--engine", ENGINE, "--source", "generated", "--out", str(tmp_path)]
+    for iterations in (1, 2):
+        command = [sys.executable, "-W", "ignore", str(script), *words, "--iterations", str(iterations), "--resume"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        assert answer.returncode == 0, answer.stderr
+        assert f"after {iterations} iterations" in answer.stdout
+        assert "mean reward at the target gains" in answer.stdout
+    assert f"resumed {tmp_path / 'model_1.pt'}" in answer.stdout
