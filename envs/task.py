@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import gymnasium as gym
@@ -88,10 +89,27 @@ if TYPE_CHECKING:
     from .deployment import Deployment
     from .lift import Lift
 
-__all__ = ["Snapshot", "Task"]
+__all__ = ["PrivilegedView", "Snapshot", "Task"]
 
 Snapshot = dict[str, NDArray[np.float64]]
 """Saved envs: arrays by name, each with one row per env."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrivilegedView:
+    """A view of the envs that only a simulator has: for a value network, which nobody needs after training."""
+
+    observe: Callable[[], NDArray[np.float32]]
+    """Returns the view of every env now, ``(num_envs, size)``."""
+
+    scale: tuple[float, ...]
+    """Factors that bring it to like sizes."""
+
+    mirror_index: tuple[int, ...] = ()
+    """Where each entry of a mirrored view comes from, if the task has a mirror."""
+
+    mirror_sign: tuple[float, ...] = ()
+    """And its sign."""
 
 
 class Task(ABC):
@@ -178,6 +196,10 @@ class Task(ABC):
     def describe(self) -> dict[str, NDArray[np.float64]]:
         """Return what is randomized in the running episodes by name, each of shape ``(num_envs,)``; for ``info``."""
         return {}
+
+    def privileged(self) -> PrivilegedView | None:
+        """Return what a value network may know of the envs beyond the policy; None, as by default, for nothing."""
+        return None
 
     def incident(self) -> dict[str, Any] | None:
         """Return why a guard has ended the running episode; None while it goes on. For ``info["guard"]``."""

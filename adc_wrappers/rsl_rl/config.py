@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from adc_wrappers.core.errors import CurriculumError
@@ -10,7 +11,7 @@ from adc_wrappers.envs.mirror import Mirror
 from adc_wrappers.training.ppo import PpoConfig
 from adc_wrappers.training.recipes import PAPER_PPO
 
-from .vec_env import OBSERVATION_GROUP, RslRlVecEnv
+from .vec_env import OBSERVATION_GROUP, VALUE_GROUP, RslRlVecEnv, privileged_view
 
 __all__ = ["paper_config", "paper_runner_config", "runner_config"]
 
@@ -36,15 +37,18 @@ def runner_config(ppo: PpoConfig, env: RslRlVecEnv | None = None) -> dict[str, A
     if ppo.equivariant and mirror is None:
         raise CurriculumError("ppo.equivariant needs ppo.mirrored: it says how the mirrored networks are made.")
     scale = _scale(task) if ppo.scale_observations else None
-    actor = _model(ppo, scale, mirror, actor=True)
+    actor = _model(ppo, scale, _actor_mirror(mirror))
     actor["output_gain"] = ppo.output_gain
     actor["distribution_cfg"] = _distribution(ppo, mirror)
     return {
         "num_steps_per_env": ppo.n_steps,
         "save_interval": 50,
-        "obs_groups": {"actor": [OBSERVATION_GROUP], "critic": [OBSERVATION_GROUP]},
+        "obs_groups": {
+            "actor": [OBSERVATION_GROUP],
+            "critic": [VALUE_GROUP if ppo.privileged_value else OBSERVATION_GROUP],
+        },
         "actor": actor,
-        "critic": _model(ppo, scale, mirror, actor=False),
+        "critic": _critic(ppo, scale, mirror, env),
         "algorithm": {
             "class_name": "adc_wrappers.rsl_rl.ppo:CpuPPO",
             "num_learning_epochs": ppo.n_epochs,
@@ -63,25 +67,40 @@ def runner_config(ppo: PpoConfig, env: RslRlVecEnv | None = None) -> dict[str, A
     }
 
 
-def _model(ppo: PpoConfig, scale: list[float] | None, mirror: Mirror | None, *, actor: bool) -> dict[str, Any]:
-    model: dict[str, Any] = {
+def _model(ppo: PpoConfig, scale: list[float] | None, mirror: dict[str, Any] | None) -> dict[str, Any]:
+    return {
         "class_name": "adc_wrappers.rsl_rl.models:TaskModel",
         "hidden_dims": list(ppo.hidden),
         "activation": "elu",
         "obs_normalization": False,
         "observation_scale": scale,
-        "mirror": None,
+        "mirror": mirror,
+        **({} if mirror is None else {"equivariant": ppo.equivariant}),
     }
-    if mirror is not None:
-        columns, symmetric = mirror.action_basis()
-        signs = [1.0] * symmetric + [-1.0] * (len(columns) - symmetric) if actor else [1.0]
-        model["mirror"] = {
-            "index": list(mirror.observation_index),
-            "sign": list(mirror.observation_sign),
-            "output_sign": signs,
-        }
-        model["equivariant"] = ppo.equivariant
-    return model
+
+
+def _actor_mirror(mirror: Mirror | None) -> dict[str, Any] | None:
+    if mirror is None:
+        return None
+    columns, symmetric = mirror.action_basis()
+    signs = [1.0] * symmetric + [-1.0] * (len(columns) - symmetric)
+    return _seen_in(mirror.observation_index, mirror.observation_sign, signs)
+
+
+def _critic(ppo: PpoConfig, scale: list[float] | None, mirror: Mirror | None, env: RslRlVecEnv | None) -> Any:
+    """The value network, which sees what the policy sees or more; a value is the same in the mirror."""
+    if not ppo.privileged_value:
+        seen = None if mirror is None else _seen_in(mirror.observation_index, mirror.observation_sign, [1.0])
+        return _model(ppo, scale, seen)
+    if env is None:
+        raise CurriculumError("ppo.privileged_value: needs an env to train on, whose task says what there is to see.")
+    view = privileged_view(env)
+    seen = None if mirror is None else _seen_in(view.mirror_index, view.mirror_sign, [1.0])
+    return _model(ppo, list(view.scale) if ppo.scale_observations else None, seen)
+
+
+def _seen_in(index: Sequence[int], sign: Sequence[float], output_sign: list[float]) -> dict[str, Any]:
+    return {"index": list(index), "sign": list(sign), "output_sign": output_sign}
 
 
 def _distribution(ppo: PpoConfig, mirror: Mirror | None) -> dict[str, Any]:

@@ -95,14 +95,22 @@ def make_training_env(config: TrainConfig) -> RslRlVecEnv | TensorVecEnv:
     )
     curriculum = ActuatorCurriculumWrapper(batch, config.curriculum)
     wrapped = wrap_actions(curriculum, config.actions, seed)
-    view = TensorVecEnv if config.on_tensors else RslRlVecEnv
-    return view(wrapped, reward_scale=config.ppo.reward_scale, seed=seed)
+    if not config.on_tensors:
+        scale, privileged = config.ppo.reward_scale, config.ppo.privileged_value
+        return RslRlVecEnv(wrapped, reward_scale=scale, seed=seed, privileged=privileged)
+    if config.ppo.privileged_value:
+        raise CurriculumError(
+            f"ppo.privileged_value: expected backend 'mujoco', 'pybullet' or another batch of envs in numpy, got "
+            f"{config.backend!r}. Leave it out there."
+        )
+    return TensorVecEnv(wrapped, reward_scale=config.ppo.reward_scale, seed=seed)
 
 
 def load_module(config: TrainConfig, checkpoint: Checkpoint) -> torch.nn.Module:
     """Return the policy of a checkpoint: from observations to the mean action, clipped to the action space."""
     envs = make_vector_env(config.task, backend=config.backend, num_envs=1, settings=config.settings)
-    env = RslRlVecEnv(ActuatorCurriculumVectorWrapper(envs, config.curriculum))
+    wrapped = ActuatorCurriculumVectorWrapper(envs, config.curriculum)
+    env = RslRlVecEnv(wrapped, privileged=config.ppo.privileged_value)
     runner = _build(config, env, None, None)
     parameters, where = read_tensors(checkpoint, "parameters.pt"), f"{checkpoint.path}: parameters.pt"
     weights = parameters.get("actor_state_dict") if isinstance(parameters, dict) else None
@@ -139,14 +147,21 @@ def begin_with(algorithm: Any, env: Any, config: TrainConfig) -> None:
     check_settings(folder, other, checkpoint)
     if other.trainer != "rsl_rl":
         raise CurriculumError(f"start_from {folder.path}: expected a run of trainer 'rsl_rl', got {other.trainer!r}.")
-    if other.ppo.scale_observations != config.ppo.scale_observations:
-        raise CurriculumError(
-            f"start_from {folder.path}: its networks were trained with --ppo.scale-observations "
-            f"{other.ppo.scale_observations}, these with {config.ppo.scale_observations}. Give both the same."
-        )
+    for setting in ("scale_observations", "privileged_value"):
+        theirs, own = getattr(other.ppo, setting), getattr(config.ppo, setting)
+        if theirs != own:
+            raise CurriculumError(
+                f"start_from {folder.path}: its networks were trained with --ppo.{setting.replace('_', '-')} {theirs}, "
+                f"these with {own}. Give both the same."
+            )
     found = read_tensors(checkpoint, "parameters.pt")
     networks = {_ACTOR: algorithm.get_policy(), _CRITIC: algorithm.critic}
     if other.task != config.task:
+        if config.ppo.privileged_value:
+            raise CurriculumError(
+                f"start_from {folder.path}: a value network that sees more than the policy (--ppo.privileged-value) "
+                f"cannot be lifted from {other.task!r}. Leave it out of both."
+            )
         origin = made_for(other, checkpoint)
         lift = None if origin is None else env.unwrapped.task.lift(origin.deployment)
         if lift is None:

@@ -14,12 +14,16 @@ from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
 from adc_wrappers.core.env_states import EnvState, part_of, put_array
-from adc_wrappers.core.errors import BackendError
+from adc_wrappers.core.errors import BackendError, CurriculumError
+from adc_wrappers.envs.task import PrivilegedView, Task
 
-__all__ = ["OBSERVATION_GROUP", "RslRlVecEnv", "TensorVecEnv"]
+__all__ = ["OBSERVATION_GROUP", "VALUE_GROUP", "RslRlVecEnv", "TensorVecEnv"]
 
 OBSERVATION_GROUP = "policy"
-"""Name of the one observation group, as in Isaac Lab."""
+"""Name of the group of observations that a policy sees, as in Isaac Lab."""
+
+VALUE_GROUP = "critic"
+"""Name of the group that a value network sees instead, where it sees more, as there."""
 
 _RECENT_EPISODES = 100
 
@@ -34,6 +38,7 @@ class RslRlVecEnv(VecEnv):
         reward_scale: Factor on the rewards that RSL-RL sees.
         device: Where RSL-RL's tensors live; the env itself speaks numpy.
         seed: Seed of the first reset.
+        privileged: Show the task's privileged view too, as the group ``"critic"``.
 
     ``extras`` has ``time_outs``, and ``log`` with ``adc/…``, the mean of every reward term as ``reward/…``, and the
     share of envs in the wanted state as ``task/holds``, each on every step.
@@ -47,9 +52,12 @@ class RslRlVecEnv(VecEnv):
         reward_scale: float = 1.0,
         device: str = "cpu",
         seed: int | None = None,
+        privileged: bool = False,
     ) -> None:
         _check(env)
         self.env = env
+        self.privileged = privileged_view(env) if privileged else None
+        """What a value network sees instead of the observations; None for nothing else."""
         self.num_envs = env.num_envs
         self._action_shape = (env.num_envs, *(env.single_action_space.shape or ()))
         self.num_actions = int(np.prod(self._action_shape[1:]))
@@ -108,6 +116,7 @@ class RslRlVecEnv(VecEnv):
         """Return what is known here of running and recent episodes, for a checkpoint; the envs are saved apart."""
         return {
             "observation": self._observation[OBSERVATION_GROUP].cpu().numpy().copy(),
+            **({} if self.privileged is None else {"privileged": self._observation[VALUE_GROUP].cpu().numpy().copy()}),
             "steps": self._steps.cpu().numpy().copy(),
             "returns": self._returns.copy(),
             "recent_returns": np.array(self.recent_returns, dtype=np.float64),
@@ -122,6 +131,10 @@ class RslRlVecEnv(VecEnv):
         put_array(steps, state, "steps")
         put_array(self._returns, state, "returns")
         self._observation = self._tensors(observation)
+        if self.privileged is not None:
+            view = self._observation[VALUE_GROUP].cpu().numpy().copy()
+            put_array(view, state, "privileged")
+            self._observation[VALUE_GROUP] = self._tensor(view)
         self._steps = torch.as_tensor(steps, device=self.device)
         self.recent_returns.clear()
         self.recent_returns.extend(part_of(state, "recent_returns", np.ndarray).ravel().tolist())
@@ -144,8 +157,10 @@ class RslRlVecEnv(VecEnv):
         return torch.as_tensor(array.astype(np.float32) if array.dtype == np.float64 else array, device=self.device)
 
     def _tensors(self, observation: Any) -> TensorDict:
-        flat = self._tensor(observation).float().reshape(self.num_envs, -1)
-        return TensorDict({OBSERVATION_GROUP: flat.clone()}, batch_size=[self.num_envs], device=self.device)
+        groups = {OBSERVATION_GROUP: self._tensor(observation).float().reshape(self.num_envs, -1).clone()}
+        if self.privileged is not None:
+            groups[VALUE_GROUP] = self._tensor(self.privileged.observe())
+        return TensorDict(groups, batch_size=[self.num_envs], device=self.device)
 
 
 class _Log(UserDict[str, float]):
@@ -163,6 +178,18 @@ class _Log(UserDict[str, float]):
         if "holds" in self._infos:
             log["task/holds"] = float(self._infos["holds"].mean())
         return log
+
+
+def privileged_view(env: Any) -> PrivilegedView:
+    """Return a task's privileged view; refuses an env whose task has none."""
+    task = getattr(env.unwrapped, "task", None)
+    view = task.privileged() if isinstance(task, Task) else None
+    if view is None:
+        raise CurriculumError(
+            f"ppo.privileged_value: expected a task that shows a value network more than the policy sees "
+            f"(Task.privileged), as Spot's stands do; {env.unwrapped} does not. Leave it out."
+        )
+    return view
 
 
 def _check(env: VectorEnv[Any, Any, Any]) -> None:

@@ -53,8 +53,8 @@ _POSITIVE = (
 )  # fmt: skip
 _COUNTS = ("total_steps", "num_envs", "n_steps", "batch_size", "n_epochs")
 _RSL_RL_ONLY = (
-    "equivariant", "final_entropy_coef", "final_target_kl", "min_std", "mirrored", "output_gain", "reward_scale",
-    "scale_observations", "sideways_std",
+    "equivariant", "final_entropy_coef", "final_target_kl", "min_std", "mirrored", "output_gain", "privileged_value",
+    "reward_scale", "scale_observations", "sideways_std",
 )  # fmt: skip
 _NOT_NEGATIVE = ("entropy_coef", "final_entropy_coef", "value_coef")
 
@@ -134,6 +134,10 @@ class PpoConfig:
 
     scale_observations: bool = False
     """Multiply observations by the task's fixed scales before the networks see them. RSL-RL only."""
+
+    privileged_value: bool = False
+    """Let the value network see what only a simulator knows (the true state, what was drawn at random) instead of what
+    the policy sees; it is not needed after training. RSL-RL on a batch of envs only."""
 
     final_target_kl: float | None = None
     """Where ``target_kl`` goes, linearly over ``total_steps``; None keeps it. Large steps find a skill, small ones

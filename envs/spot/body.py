@@ -30,6 +30,7 @@ __all__ = [
     "rotate",
     "spot_mirror",
     "start_at",
+    "swap_sides",
     "touchdown_height",
 ]
 
@@ -154,6 +155,15 @@ _AXIAL = ((0, 1, 2), (-1.0, 1.0, -1.0))
 _SIDES = {"l": "r", "r": "l"}
 
 
+def swap_sides(names: Sequence[str]) -> list[int]:
+    """Return where the mirror image of each joint or foot is.
+
+    >>> swap_sides(["fl_foot", "fr_foot"])
+    [1, 0]
+    """
+    return [list(names).index(name[0] + _SIDES[name[1]] + name[2:]) for name in names]
+
+
 def spot_mirror(joint_names: Sequence[str], *, velocity: bool = True, moments: int = 1) -> Mirror:
     """Return the mirror of the 45 observations and 12 actions, for joints named ``fl_hx`` and so on.
 
@@ -162,10 +172,8 @@ def spot_mirror(joint_names: Sequence[str], *, velocity: bool = True, moments: i
         velocity: Whether the base's linear velocity is observed.
         moments: How many moments are observed, one after another.
     """
-    names = list(joint_names)
-    index = [names.index(name[0] + _SIDES[name[1]] + name[2:]) for name in names]
-    sign = [-1.0 if name.endswith("_hx") else 1.0 for name in names]
-    joints = (index, sign)
+    sign = [-1.0 if name.endswith("_hx") else 1.0 for name in joint_names]
+    joints = (swap_sides(joint_names), sign)
     base = [_POLAR, _AXIAL, _POLAR] if velocity else [_AXIAL, _POLAR]
     return Mirror.of_parts([*base, joints, joints, joints] * moments, action=len(base) + 2)
 

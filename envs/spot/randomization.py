@@ -104,6 +104,17 @@ class SpotRandomization:
             found["joint_viscous"] = self.viscous.mean(axis=1)
         return found
 
+    def standardized(self) -> NDArray[np.float64]:
+        """Return friction, mass, both gain factors and the delay of every env, each about in [−1, 1].
+
+        What is not randomized is 0.
+        """
+        middle, half = 0.5 * sum(FRICTION), 0.5 * (FRICTION[1] - FRICTION[0])
+        gains = np.stack((self.stiffness_factor, self.damping_factor)) - 1.0
+        delay = self.delay / max(self._latency[1] if "latency" in self._kinds else DELAY_STEPS, 1)
+        friction = np.nan_to_num((self.friction - middle) / half)
+        return np.stack((friction, self.mass / MASS, *gains / (GAIN_FACTOR[1] - 1.0), delay), axis=1)
+
     def save(self, env_ids: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """Return the lasting parameters of chosen envs."""
         for kind in _UNFORESEEN:

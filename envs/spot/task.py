@@ -16,7 +16,7 @@ from adc_wrappers.core.env_states import EnvState, part_of, put_array
 from adc_wrappers.core.errors import BackendError
 from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.lift import Lift
-from adc_wrappers.envs.task import Snapshot, Task
+from adc_wrappers.envs.task import PrivilegedView, Snapshot, Task
 
 from .body import (
     PLANAR,
@@ -29,6 +29,7 @@ from .body import (
     start_at,
 )
 from .failures import StandMonitor
+from .privileged import spot_privileged
 from .randomization import HELD, SpotRandomization
 from .sensing import ObservationHistory, SpotSensing
 from .settings import SpotSettings
@@ -219,6 +220,19 @@ class SpotStandTask(Task):
         if "latency" in self.settings.randomized():
             found["state_latency"] = self.sensing.age[:, 0] * self.policy_step
         return found
+
+    @property
+    def last_action(self) -> NDArray[np.float64]:
+        """What the observation calls the last action."""
+        return self._action
+
+    def drawn(self) -> NDArray[np.float64]:
+        """Return what was drawn for every robot and lasts for its episode, each number about in [−1, 1]."""
+        return np.concatenate((self._randomization.standardized(), self.sensing.age), axis=1)
+
+    def privileged(self) -> PrivilegedView:
+        """Return the view of the robots as they are, and of what was drawn for them."""
+        return spot_privileged(self)
 
     def incident(self) -> dict[str, Any] | None:
         """Return why the backend's guard has ended the episode."""

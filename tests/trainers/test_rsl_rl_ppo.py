@@ -25,7 +25,8 @@ MIRRORED = replace(
 def runner(ppo, algorithm=None):
     envs = make_env("spot-handstand", backend="mujoco", num_envs=ppo.num_envs, preset="cpu", time_limit=11)
     curriculum = CurriculumConfig(start_stiffness=60.0, target_stiffness=40.0, length_max=11)
-    env = RslRlVecEnv(ActuatorCurriculumVectorWrapper(envs, curriculum), reward_scale=0.2, seed=0)
+    wrapped = ActuatorCurriculumVectorWrapper(envs, curriculum)
+    env = RslRlVecEnv(wrapped, reward_scale=0.2, seed=0, privileged=ppo.privileged_value)
     config = runner_config(ppo, env)
     if algorithm is not None:
         config["algorithm"]["class_name"] = algorithm
@@ -65,9 +66,12 @@ def updated(algorithm, update):
 
 
 EQUIVARIANT = replace(MIRRORED, equivariant=True)
+PRIVILEGED = replace(EQUIVARIANT, privileged_value=True)
 
 
-@pytest.mark.parametrize("ppo", [PLAIN, EQUIVARIANT, replace(MIRRORED, target_kl=1e-4), replace(PLAIN, target_kl=10.0)])
+@pytest.mark.parametrize(
+    "ppo", [PLAIN, EQUIVARIANT, PRIVILEGED, replace(MIRRORED, target_kl=1e-4), replace(PLAIN, target_kl=10.0)]
+)
 def test_an_update_is_that_of_rsl_rl(ppo):
     algorithm, _ = rolled_out(ppo)
     assert isinstance(algorithm, CpuPPO)
