@@ -16,6 +16,7 @@ from adc_wrappers.core.reading import check_fields, read_object
 from adc_wrappers.runs import RunFolderError
 from adc_wrappers.runs.folder import source_commit
 from adc_wrappers.training import TrainConfig
+from adc_wrappers.training.config import completed
 from adc_wrappers.training.trainer import stored_config
 
 from .conditions import Condition, PaperRow, RobotFacts
@@ -85,6 +86,7 @@ class Plan:
         before = read_study(out)
         values = self._values(command)
         if before is not None:
+            before = {**before, "config": completed(before["config"])}
             for key in ("config", "episodes", "eval_envs"):
                 if before[key] != values[key]:
                     raise CurriculumError(

@@ -168,6 +168,15 @@ def as_stored(values: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def completed(values: dict[str, Any]) -> dict[str, Any]:
+    """Return stored settings, with today's defaults for what an older version did not know yet.
+
+    Raises:
+        CurriculumError: As :meth:`TrainConfig.from_dict`.
+    """
+    return as_stored(TrainConfig.from_dict(values).to_dict())
+
+
 def recommended_curriculum(task: str, backend: str, settings: dict[str, Any]) -> CurriculumConfig:
     """Return the curriculum that a task recommends."""
     spec = find_task(task)

@@ -16,7 +16,7 @@ from adc_wrappers.envs.registry import make_vector_env
 from adc_wrappers.runs import RunFolderError, wilson_interval
 from adc_wrappers.runs.folder import has_begun
 
-from .config import TrainConfig, as_stored
+from .config import TrainConfig, as_stored, completed
 
 __all__ = ["Candidate", "Selection", "SelectionRule", "check_stiffness", "fixed_config", "pool"]
 
@@ -159,7 +159,7 @@ class Selection:
         if stored.get("format") != _FORMAT or stored.get("version") != _VERSION:
             raise RunFolderError(f"{path}: expected {_FORMAT} version {_VERSION}, got {stored.get('format')!r}.")
         candidates = _read_candidates(path, stored)
-        before = {**stored["rule"], **stored["config"], "maximum": rule.maximum}
+        before = {**stored["rule"], **completed(stored["config"]), "maximum": rule.maximum}
         after = as_stored({**dataclasses.asdict(rule), **config.to_dict()})
         differing = [
             f"{key}: was {before.get(key)!r}, asked {after[key]!r}" for key in after if before.get(key) != after[key]

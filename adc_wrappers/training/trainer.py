@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from adc_wrappers.core.errors import CurriculumError, MissingExtraError, did_you_mean
 from adc_wrappers.runs import Checkpoint, RunFolder
 
-from .config import TRAINERS, ProgressReporter, TrainConfig, as_stored
+from .config import TRAINERS, ProgressReporter, TrainConfig, as_stored, completed
 
 if TYPE_CHECKING:
     import torch
@@ -133,7 +133,7 @@ def steps_done(folder: RunFolder) -> int:
 
 def stored_config(path: Path) -> dict[str, Any]:
     """Return the settings of a run folder, with today's defaults for what an older one does not say."""
-    return as_stored(TrainConfig.from_dict(RunFolder.open(path).config()).to_dict())
+    return completed(RunFolder.open(path).config())
 
 
 def finish_run(

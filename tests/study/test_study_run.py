@@ -181,6 +181,16 @@ def test_a_study_keeps_its_settings_and_may_grow(tmp_path):
         plan.begin(tmp_path, [], "")
 
 
+def test_a_study_of_an_older_version_goes_on(tmp_path):
+    """It did not know a setting that was added since; what it does not say is today's default."""
+    small_jobs(tmp_path)
+    study = json.loads((tmp_path / "study.json").read_text())
+    del study["config"]["ppo"]["privileged_value"]
+    (tmp_path / "study.json").write_text(json.dumps(study))
+    small_jobs(tmp_path)
+    assert read_study(tmp_path)["config"]["ppo"]["privileged_value"] is False
+
+
 def test_a_run_with_other_settings_is_refused_before_anything_is_written(tmp_path):
     jobs = small_jobs(tmp_path, seeds=(0,))
     run_job(jobs[0])

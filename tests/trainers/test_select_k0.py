@@ -167,6 +167,16 @@ def test_going_on_needs_to_be_asked_for_keeps_settings_and_may_raise_the_maximum
     assert "K = 6.25, seed 0" not in capsys.readouterr().out
 
 
+def test_a_search_of_an_older_version_goes_on(tmp_path):
+    """It did not know a setting that was added since; what it does not say is today's default."""
+    rule = SelectionRule(target=40.0, maximum=60.0)
+    Selection.create(tmp_path, rule, default_config("cartpole", "analytic"))
+    stored = state(tmp_path)
+    del stored["config"]["ppo"]["privileged_value"]
+    (tmp_path / "select_k0.json").write_text(json.dumps(stored))
+    assert Selection.resume(tmp_path, rule, default_config("cartpole", "analytic")).candidates == []
+
+
 def test_a_folder_that_is_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     rule = SelectionRule(target=40.0, maximum=60.0)
