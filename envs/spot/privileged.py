@@ -1,4 +1,4 @@
-"""What only a simulator knows of a stand's robots, for a value network in training."""
+"""View of a stand's robots that only a simulator has, for a value network in training."""
 
 from __future__ import annotations
 
