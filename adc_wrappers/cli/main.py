@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
@@ -149,7 +150,26 @@ _EXPECTED = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0 done, 1 failed, 2 misused, 130 interrupted."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except BrokenPipeError:
+        if not _output_is_closed():
+            raise
+        return 1  # as of `adc … | head`: who read the output has had enough
+
+
+def _output_is_closed() -> bool:
+    """Return whether nobody reads what is printed any more; if so, let the rest of it go nowhere."""
+    try:
+        sys.stdout.flush()
+        os.write(sys.stdout.fileno(), b"\n")  # what is left in the buffer may be nothing
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again at its end
+        return True
+    return False
+
+
+def _run(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         _show_overview()
         return 0 if words else 2

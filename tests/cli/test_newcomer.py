@@ -342,3 +342,12 @@ def test_the_page_moves_the_cameras_of_those_who_look():
     page.following = False
     page._follow({"base": LinkPose(np.zeros(3), pose["base"].quaternion)})
     np.testing.assert_allclose(page.clients[0].position, [2.0, 0.0, 0.0])
+
+
+def test_a_reader_that_has_had_enough_is_no_error():
+    """As `adc train --help | head -1`."""
+    command = [sys.executable, "-m", "adc_wrappers.cli", "train", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()  # long before the command has begun to print
+        assert process.stderr.read() == ""
+        assert process.wait() == 1
