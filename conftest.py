@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 from pathlib import Path
+
+import pytest
 
 _WITHOUT = {
     "isaaclab": ["*/spot_isaaclab/*", "tests/backends/isaac_helpers.py", "examples/isaaclab/*"],
@@ -31,6 +34,16 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     if _RLLIB_ADAPTER not in (collection_path, collection_path.parent) or _rllib_is_there():
         return None
     return True
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist is not in every environment
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Return three workers for every two cores: about half of the tests' time is waiting for robots and processes."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    from adc_wrappers.core.cores import available_cores
+
+    return max(1, 3 * available_cores() // 2)
 
 
 @functools.cache
