@@ -59,6 +59,12 @@ class LocalRobot:
         with self.server.robot.lock:
             self.server.robot.place(start)
 
+    def pass_time(self, steps):
+        """In lockstep, simulate so many steps now: a robot at rest would take as long for them by the wall's time."""
+        for _ in range(steps if self.settings.lockstep else 0):
+            with self.server.robot.lock:
+                self.server.robot.advance()
+
     def close(self):
         self.server.close()
 
@@ -152,7 +158,8 @@ class Client:
         return self.state
 
     def mean_acceleration(self):
-        """What the IMU feels over the next second, on average: the robot sways for a while after it stood up."""
+        """What the IMU feels over the next 333 states, on average: the robot sways for a while after it stood up."""
+        self.target.pass_time(333)
         felt = [self.states.get().inertial_state.packets[0].acceleration_rt_odom_in_link_frame for _ in range(333)]
         return np.mean([[packet.x, packet.y, packet.z] for packet in felt], axis=0)
 

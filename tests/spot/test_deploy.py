@@ -31,6 +31,7 @@ from adc_wrappers.trajectories import read_log
 from adc_wrappers.trajectories.parquet import read_parquet
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("brief_preflight")
 
 
 def the_trial(folder: Path) -> Path:

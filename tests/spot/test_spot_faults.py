@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,11 @@ DRIVING = [
 ]
 
 
+# Found by nothing but the end of patience with an answer. It is long, since a busy computer must not use it up before
+# the fault, and of no use afterwards.
+SILENT = {"state_loss", "state_delay", "command_loss"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "parameters", "checks", "outcome"), DRIVING, ids=[f"{d[0]}-{i}" for i, d in enumerate(DRIVING)]
@@ -59,6 +65,9 @@ def test_a_fault_while_driving_ends_safely(fault, parameters, checks, outcome):
             for _ in range(3):
                 assert not env.step(still_action())[2]
             robot.inject(fault, **parameters)
+            if fault in SILENT:
+                driver = env.actuator_backend._driver
+                driver._settings = replace(driver._settings, patience=1.0)
             info = _until_stopped(env)
             guard = info["guard"]
             assert guard["check"] in checks, guard
@@ -133,7 +142,7 @@ def test_motors_that_are_not_confirmed_off_are_said_so():
         env = spot_env(robot, power_off_seconds=1.0)
         env.actuator_backend.session.arm()
         env.actuator_backend.session.stand()
-        robot.inject("slow_power_off", seconds=12.0)
+        robot.inject("slow_power_off", seconds=3.0)
         with pytest.raises(BackendError, match=r"not confirmed off after 1 s .*press the E-stop"):
             env.close()
         assert robot.status()["leases"] != {}  # whoever tries again needs it
@@ -220,8 +229,6 @@ def test_ctrl_c_at_any_moment_ends_with_motors_off(line):
 @pytest.mark.slow
 def test_a_policy_that_hangs_is_stopped_in_real_time():
     """Nobody calls step(): the watchdog hands the robot to its own controller."""
-    from dataclasses import replace
-
     from adc_wrappers.backends.guard import PRACTICE_LIMITS
 
     limits = replace(PRACTICE_LIMITS, state_age=20.0, echo_lag=20.0, policy_age=2.0)

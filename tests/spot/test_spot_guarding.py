@@ -247,7 +247,7 @@ def test_a_robot_on_its_back_is_not_powered(robot):
         env.close()
 
 
-def test_preflight_says_that_a_robot_lies_on_its_back(robot):
+def test_preflight_says_that_a_robot_lies_on_its_back(robot, brief_preflight):
     from spot_robot_helpers import POLICY
 
     from adc_wrappers.deploy.preflight import preflight
@@ -271,7 +271,7 @@ def test_a_stand_that_stays_low_is_not_taken_over(robot, monkeypatch):
     low = np.tile([0.0, 1.12, -2.15], 4)
     assert standing_height(low) == pytest.approx(0.37, abs=0.02)
     monkeypatch.setattr(practice, "STAND_POSE", low)
-    env = spot_env(robot, patience=5.0)
+    env = spot_env(robot, patience=2.0)  # it is waited for until patience ends
     try:
         with pytest.raises(
             BackendError, match=r"has not settled, the body is 0\.3\d m over its feet, expected 0\.[45]"

@@ -64,7 +64,7 @@ def test_another_env_than_it_was_made_for_is_refused(policy, change):
 
 
 @pytest.mark.slow
-def test_it_is_deployed_to_the_practice_robot(policy, tmp_path):
+def test_it_is_deployed_to_the_practice_robot(policy, tmp_path, brief_preflight):
     options = ["--practice", "--clock", "lockstep", "--seconds", "0.2", "--yes", "--out", str(tmp_path / "trials")]
     assert main(["deploy", str(policy), *options]) == 0
     (trial,) = find_trials([tmp_path / "trials"])[0]
