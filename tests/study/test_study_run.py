@@ -284,10 +284,11 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same(reference, tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_submitits_local_executor_gives_the_same(reference, tmp_path):
+def test_submitits_local_executor_gives_the_same(reference, tmp_path, monkeypatch):
     pytest.importorskip("submitit", reason="the executor 'slurm' needs submitit")
     from adc_wrappers.study.executors import SlurmExecutor
 
+    monkeypatch.setattr("adc_wrappers.study.executors._POLL", 0.1)  # a cluster is not to be asked that often
     executor = SlurmExecutor(tmp_path / "submitit", cluster="local", parallel=2)
     outcome = run_study(small_jobs(tmp_path)[:3], executor)  # one more than run at a time; each starts two processes
     assert [result.error for result in outcome.failed] == [] and len(outcome.finished) == 3

@@ -19,6 +19,7 @@ from rsl_rl.algorithms import PPO
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl_helpers import FAST, LENGTHS, TINY, Lab, Watched, scripted
 from spot_helpers import make_state
+from view_helpers import free_port as unused_port
 
 from adc_wrappers import (
     ActuatorCurriculum,
@@ -230,46 +231,60 @@ from rsl_rl_helpers import LENGTHS, TINY, Watched, scripted
 from adc_wrappers.rsl_rl import RslRlVecEnv, runner_config
 import os
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-torch.manual_seed(rank)
 rows = LENGTHS[rank * len(LENGTHS) // world : (rank + 1) * len(LENGTHS) // world]
-env = RslRlVecEnv(scripted(rows), max_episode_length=20)
-runner = Watched(env, runner_config(TINY, env))
-mode, folder = sys.argv[1], sys.argv[2]
-if mode == "resumed":
-    runner.learn(3)
-    runner.save(f"{folder}/rank{rank}.pt")
-    torch.distributed.barrier()  # all load what the first has written
+
+def make():
     env = RslRlVecEnv(scripted(rows), max_episode_length=20)
-    before, runner = runner, Watched(env, runner_config(TINY, env))
-    runner.load(f"{folder}/rank0.pt", map_location="cpu")
-    assert runner.curriculum_env.adc.report["stiffness"] == before.stiffness[-1]
-    runner.learn(3)
-elif mode == "broken":
-    runner.learn(2)
-    if rank == 1:
-        backend = runner.curriculum_env.adc.backend
-        gains = backend.gains()
-        backend.set_gains(1.1 * gains.stiffness, gains.damping)
-    runner.learn(2)
-else:
-    runner.learn(6)
-weights = sum(float(value.double().sum()) for value in runner.alg.save()["actor_state_dict"].values())
-print(json.dumps([runner.stiffness, weights]))
+    return Watched(env, runner_config(TINY, env))
+
+def train(mode, folder):
+    torch.manual_seed(rank)
+    runner = make()
+    if mode == "resumed":
+        runner.learn(3)
+        runner.save(f"{folder}/rank{rank}.pt")
+        torch.distributed.barrier()  # all load what the first has written
+        before, runner = runner, make()
+        runner.load(f"{folder}/rank0.pt", map_location="cpu")
+        assert runner.curriculum_env.adc.report["stiffness"] == before.stiffness[-1]
+        runner.learn(3)
+    elif mode == "broken":
+        runner.learn(2)
+        if rank == 1:
+            backend = runner.curriculum_env.adc.backend
+            gains = backend.gains()
+            backend.set_gains(1.1 * gains.stiffness, gains.damping)
+        runner.learn(2)
+    else:
+        runner.learn(6)
+    weights = sum(float(value.double().sum()) for value in runner.alg.save()["actor_state_dict"].values())
+    return runner.stiffness, weights
+
+print(json.dumps({mode: train(mode, sys.argv[1]) for mode in sys.argv[2:]}))
 """
 
 
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory):
+    """What both of two ranks found, by mode: stiffness after every iteration, and a sum of the policy's weights.
+
+    A process takes seconds to begin and a moment to train, so the same two do one run after the other.
+    """
+    return ranks(RANK, 2, unused_port(), tmp_path_factory.mktemp("ranks"), "plain", "resumed")
+
+
 @pytest.mark.slow
-def test_two_ranks_have_the_stiffness_of_one_after_every_iteration(free_port):
-    ((alone, _),) = ranks(RANK, 1, free_port, "plain", "")
-    (first, first_weights), (second, second_weights) = ranks(RANK, 2, free_port, "plain", "")
-    assert first == second == alone
-    assert len(set(alone)) > 3
+def test_two_ranks_have_the_stiffness_of_one_after_every_iteration(two_ranks, free_port):
+    (alone,) = ranks(RANK, 1, free_port, "", "plain")
+    (first, first_weights), (second, second_weights) = (found["plain"] for found in two_ranks)
+    assert first == second == alone["plain"][0]
+    assert len(set(first)) > 3
     assert first_weights == second_weights  # and one policy
 
 
 @pytest.mark.slow
-def test_two_ranks_have_one_stiffness_after_a_resume(free_port, tmp_path):
-    (first, first_weights), (second, second_weights) = ranks(RANK, 2, free_port, "resumed", tmp_path)
+def test_two_ranks_have_one_stiffness_after_a_resume(two_ranks):
+    (first, first_weights), (second, second_weights) = (found["resumed"] for found in two_ranks)
     assert first == second
     assert first_weights == second_weights
 
@@ -277,7 +292,7 @@ def test_two_ranks_have_one_stiffness_after_a_resume(free_port, tmp_path):
 @pytest.mark.slow
 def test_a_rank_whose_gains_are_wrong_stops_the_others_too(free_port):
     """And does not leave them waiting for its episodes."""
-    (_, _, other), (_, _, own) = results = run_ranks(RANK, 2, free_port, "broken", "")
+    (_, _, other), (_, _, own) = results = run_ranks(RANK, 2, free_port, "", "broken")
     assert all(code != 0 for code, *_ in results)
     assert "were changed behind the curriculum" in own
     assert "the gains of 1 other rank(s) are not what was written" in other
