@@ -29,7 +29,12 @@ class ScalarCounter:
     def __init__(self, *, batches: bool = False) -> None:
         self._batches = batches
         self._start = 0
-        self._totals = EpisodeTotals()
+        self._forget()
+
+    def _forget(self) -> None:
+        # plain numbers, added up at every step: totals are made of them when somebody asks
+        self._sums: list[float] = [*EpisodeTotals().sums]
+        self._lengths: list[float] = []
 
     def restart(self, clock: int) -> None:
         """Begin a new episode; what ran before is not counted."""
@@ -37,19 +42,26 @@ class ScalarCounter:
 
     def complete(self, clock: int, success: bool | None) -> None:
         """Close the running episode."""
-        judged = success is not None
         length = clock - self._start
-        kept = (float(length),) if self._batches else ()
-        self._totals += EpisodeTotals(1, length, int(judged), int(bool(success)), kept)
+        sums = self._sums
+        sums[0] += 1
+        sums[1] += length
+        if success is not None:
+            sums[2] += 1
+            sums[3] += bool(success)
+        if self._batches:
+            self._lengths.append(float(length))
         self._start = clock
 
     def measure(self, progress: float) -> None:
         """Take note of the task's own progress, in [0, 1]."""
-        self._totals += EpisodeTotals(measured=1, progress_sum=float(progress))
+        self._sums[4] += 1
+        self._sums[5] += float(progress)
 
     def collect(self) -> EpisodeTotals:
         """Return the totals since the last call."""
-        totals, self._totals = self._totals, EpisodeTotals()
+        totals = EpisodeTotals.from_sums(self._sums, tuple(self._lengths))
+        self._forget()
         return totals
 
     @property
@@ -62,11 +74,13 @@ class ScalarCounter:
 
     def state_dict(self) -> EnvState:
         """Return what a checkpoint needs."""
-        return {"start": self._start, "totals": self._totals.to_list()}
+        return {"start": self._start, "totals": [*self._sums, *self._lengths]}
 
     def load_state_dict(self, state: EnvState) -> None:
         """Restore it."""
-        self._start, self._totals = part_of(state, "start", int), _totals(state)
+        totals = _totals(state)
+        self._start = part_of(state, "start", int)
+        self._sums, self._lengths = [*totals.sums], [*totals.batches]
 
 
 class ArrayCounter:

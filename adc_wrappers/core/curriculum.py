@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,6 +58,8 @@ class ActuatorCurriculum:
         self._rng = np.random.default_rng(self.config.seed)
         self.pinned = False
         """Whether the joints stand at the target whatever the progress is, as in evaluation."""
+        self._last_stiffness = math.nan, self.target_stiffness
+        """A progress, and K there."""
         self.iteration = 0
         self.length_ema = 0.0
         self.success_ema = 0.0
@@ -88,7 +91,13 @@ class ActuatorCurriculum:
     @property
     def stiffness(self) -> NDArray[np.float64]:
         """K per joint at the present progress; the target's while the curriculum is :attr:`pinned`."""
-        return self.target_stiffness.copy() if self.pinned else self.stiffness_at(self.progress)
+        if self.pinned:
+            return self.target_stiffness.copy()
+        progress, stiffness = self._last_stiffness
+        if progress != self.progress:  # it stands still in most iterations
+            stiffness = self.stiffness_at(self.progress)
+            self._last_stiffness = self.progress, stiffness
+        return stiffness.copy()
 
     def stiffness_at(self, progress: float) -> NDArray[np.float64]:
         """Return K per joint at a given progress."""
@@ -118,7 +127,7 @@ class ActuatorCurriculum:
         if totals.measured:
             self.task_progress_ema = (1.0 - eta) * self.task_progress_ema + eta * totals.mean_progress
         self._settled += 1
-        self._since += replace(totals, batches=())
+        self._since += replace(totals, batches=()) if totals.batches else totals
         before, self.progress = self.progress, self._next_progress(totals)
         if self.progress != before or self._settled >= self.config.adaptive_iterations:
             self._settled, self._since = 0, EpisodeTotals()  # a new window: what is long past says nothing

@@ -123,11 +123,9 @@ class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.Record
             self._refuse_step()
         result = self.env.step(action)
         self._clock = clock = self._clock + 1
-        _, _, terminated, truncated, info = result
-        ended = terminated or truncated
-        if ended or clock >= self._due or self._measures:  # most steps are none of these
-            self._note_step(clock, ended, info)
-        info["adc"] = self.adc.report
+        if result[2] or result[3] or clock >= self._due or self._measures:  # most steps are none of these
+            self._note_step(clock, result[2] or result[3], result[4])
+        result[4]["adc"] = self.adc.report
         return result
 
     def _note_step(self, clock: int, ended: bool, info: dict[str, Any]) -> None:
