@@ -10,7 +10,17 @@ import array_api_compat
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["array_namespace", "clipped", "columns", "constant", "fill_rows", "put_rows"]
+__all__ = [
+    "any_last",
+    "array_namespace",
+    "clipped",
+    "columns",
+    "constant",
+    "copied",
+    "fill_rows",
+    "put_rows",
+    "sum_last",
+]
 
 
 def array_namespace(*arrays: Any) -> Any:
@@ -34,9 +44,9 @@ def _numpy_namespace() -> Any:
 
 
 def constant(values: ArrayLike, like: Any) -> Any:
-    """Return numbers as an array of the kind, type and place of ``like``; a tensor that is there already as it is."""
+    """Return numbers as an array of the kind, type and place of ``like``; what is one already as it is."""
     if type(like) is np.ndarray:
-        return np.array(values, dtype=like.dtype)
+        return np.asarray(values, dtype=like.dtype)
     if type(values) is type(like):
         return values
     return array_namespace(like).asarray(values, dtype=like.dtype, device=array_api_compat.device(like))
@@ -57,6 +67,27 @@ def clipped(values: Any, lower: Any, upper: Any) -> Any:
     """Return values inside bounds that may be arrays; NaN stays NaN."""
     xp = array_namespace(values)
     return xp.minimum(xp.maximum(values, lower), upper)
+
+
+def sum_last(values: Any) -> Any:
+    """Sum over the last axis; of a single env's few numbers, numpy's own ``sum`` is slower by far than adding them."""
+    if type(values) is np.ndarray:
+        return np.add.reduce(values, axis=-1)
+    return array_namespace(values).sum(values, axis=-1)
+
+
+def any_last(mask: Any) -> Any:
+    """Return whether a mask is true anywhere along the last axis, as quickly."""
+    if type(mask) is np.ndarray:
+        return np.logical_or.reduce(mask, axis=-1)
+    return array_namespace(mask).any(mask, axis=-1)
+
+
+def copied(array: Any) -> Any:
+    """Return a copy of an array."""
+    if type(array) is np.ndarray:
+        return array.copy()
+    return array_namespace(array).asarray(array, copy=True)
 
 
 def put_rows(array: Any, rows: Any, values: Any) -> None:

@@ -87,10 +87,13 @@ class DelayLine:
         """Forget every target, as if the robot had been told to hold this pose so far."""
         self._recent.extend([pose] * (MAX_COMMAND_DELAY + 1))
 
-    def pass_on(self, targets: list[float]) -> list[float]:
-        """Take in the targets of a physics step and return those that act in it."""
-        self._recent.append(targets)
-        return self._recent[-1 - self.delay]
+    def pass_on(self, targets: list[float], steps: int) -> list[list[float]]:
+        """Take in the targets of some physics steps and return those that act in each of them."""
+        late = min(self.delay, steps)
+        first = len(self._recent) - self.delay
+        acting = [*list(self._recent)[first : first + late], *[targets] * (steps - late)] if late else [targets] * steps
+        self._recent.extend([targets] * steps)
+        return acting
 
     def save(self) -> list[float]:
         """Return the targets under way, the oldest first, in one row."""
@@ -264,10 +267,11 @@ class World:
         """Run the physics steps of a policy step; False if a torque is not finite, which PyBullet never sees."""
         bullet, client, body, joints = self._bullet, self._client, self._robot.body, self._joints
         read, write, step = bullet.getJointStates, bullet.setJointMotorControlArray, bullet.stepSimulation
-        torque_control, delayed = bullet.TORQUE_CONTROL, self._delay.pass_on
+        torque_control, decimation = bullet.TORQUE_CONTROL, self._settings.decimation
         states, knees, legs = self._joint_states, self._knees, self._legs
-        for remaining in range(self._settings.decimation, 0, -1):
-            torques = pd_torques(states, delayed(targets), stiffness, damping, knees)
+        first_contact = decimation - CONTACT_STEPS
+        for count, acting in enumerate(self._delay.pass_on(targets, decimation)):
+            torques = pd_torques(states, acting, stiffness, damping, knees)
             if torques is None:
                 return False
             forces = torques if legs == 1 else [legs * torque for torque in torques]
@@ -275,7 +279,7 @@ class World:
             step(client)
             self._torques = torques
             states = read(body, joints, client)
-            if remaining <= CONTACT_STEPS:
+            if count >= first_contact:
                 self._recent_forces.append(self._ground_forces())
         self._joint_states = states
         return True

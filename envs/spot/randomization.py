@@ -240,6 +240,8 @@ class SpotRandomization:
         if "push" not in self._kinds:
             return
         self._until_push -= 1
+        if self._until_push.min() > 0:  # most steps
+            return
         due = np.flatnonzero(self._until_push <= 0)
         if len(due):
             change = np.zeros((len(due), 3))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.guard import ROBOT_LIMITS
 from adc_wrappers.backends.spot_model import SPOT
@@ -99,6 +101,8 @@ class StandStep:
 
 def as_number(mask: Any, like: Any) -> Any:
     """Return 1 where a mask is true and 0 elsewhere, as numbers of the kind of ``like``."""
+    if type(mask) is type(like) is np.ndarray:
+        return mask.astype(like.dtype)
     return array_namespace(mask, like).astype(mask, like.dtype)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from adc_wrappers.backends.array_kinds import columns, fill_rows
+from adc_wrappers.backends.array_kinds import columns, copied, fill_rows
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.envs.deployment import Deployment
 from adc_wrappers.envs.lift import Lift, lift_from_plane
 
-from .body import PLANAR, SPATIAL, SpotBody, array_namespace, constant, observation_layout
+from .body import PLANAR, SPATIAL, SpotBody, constant, observation_layout
 from .easing import Strictness
 from .rewards import REWARD_TERMS, RewardInputs, StandStep, as_number, too_fast
 from .settings import SUCCESS_SECONDS, SpotSettings
@@ -80,9 +80,8 @@ class StandLogic:
 
     def moment(self, state: RobotState, action: Any) -> RewardInputs:
         """Return a copy of what the reward of the step to come needs to know of the present."""
-        xp = array_namespace(action)
         parts = (action, state.joint_velocities, state.base_position, state.base_quaternion, state.joint_positions)
-        return RewardInputs(*(xp.asarray(part, copy=True) for part in parts))
+        return RewardInputs(*map(copied, parts))
 
     def begin(self, env_ids: Any) -> None:
         """Begin new episodes: nobody in them has fallen."""

@@ -150,7 +150,8 @@ class SpotStandTask(Task):
         """Push robots whose time has come, and hold the joint targets for one policy step."""
         self._randomization.maybe_push(self._rng)
         self._before = self.logic.moment(self.backend.state(), self._action)
-        self.history.step(self._frame())
+        if self.history.past is not None:
+            self.history.step(self._frame())
         asked = actions.astype(np.float64).clip(-self.action_limit, self.action_limit)
         targets = self.targets(asked)
         self.backend.advance(targets)

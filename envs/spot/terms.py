@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import pi
 from typing import Any
 
+from adc_wrappers.backends.array_kinds import any_last, sum_last
 from adc_wrappers.backends.base import RobotState
 
 from .body import SPATIAL, SpotBody, array_namespace, constant
@@ -80,7 +81,7 @@ CONTACT_FORCE = 1.0
 
 def square_sum(values: Any) -> Any:
     """Sum of squares over the last axis."""
-    return array_namespace(values).sum(values * values, axis=-1)
+    return sum_last(values * values)
 
 
 def norm(values: Any) -> Any:
@@ -131,8 +132,7 @@ def touching_links(state: RobotState) -> Any:
 
 def any_touching(touching: Any, links: Sequence[int]) -> Any:
     """Whether any of the links is among those that touch the ground."""
-    chosen = touching[:, links]
-    return array_namespace(chosen).any(chosen, axis=-1)
+    return any_last(touching[:, links])
 
 
 def any_contact(state: RobotState, links: Sequence[int]) -> Any:
@@ -146,9 +146,8 @@ def only_contact(state: RobotState, links: Sequence[int]) -> Any:
 
 
 def _only_touching(touching: Any, links: Sequence[int]) -> Any:
-    xp = array_namespace(touching)
-    inside = xp.sum(touching[:, links], axis=-1, dtype=xp.int64)
-    return (inside > 0) & (xp.sum(touching, axis=-1, dtype=xp.int64) == inside)
+    inside = sum_last(touching[:, links])
+    return (inside > 0) & (sum_last(touching) == inside)
 
 
 def in_stance(
