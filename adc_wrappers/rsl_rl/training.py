@@ -133,6 +133,8 @@ _ACTOR, _CRITIC, _STD = "actor_state_dict", "critic_state_dict", "distribution.l
 def begin_with(algorithm: Any, env: Any, config: TrainConfig) -> None:
     """Give policy and value networks the newest weights of another run; optimizer and curriculum begin anew.
 
+    So does a value network that sees something else than the other run's (``ppo.privileged_value``).
+
     Args:
         algorithm: RSL-RL's PPO, with networks as it made them.
         env: The training env.
@@ -147,21 +149,17 @@ def begin_with(algorithm: Any, env: Any, config: TrainConfig) -> None:
     check_settings(folder, other, checkpoint)
     if other.trainer != "rsl_rl":
         raise CurriculumError(f"start_from {folder.path}: expected a run of trainer 'rsl_rl', got {other.trainer!r}.")
-    for setting in ("scale_observations", "privileged_value"):
-        theirs, own = getattr(other.ppo, setting), getattr(config.ppo, setting)
-        if theirs != own:
-            raise CurriculumError(
-                f"start_from {folder.path}: its networks were trained with --ppo.{setting.replace('_', '-')} {theirs}, "
-                f"these with {own}. Give both the same."
-            )
+    if other.ppo.scale_observations != config.ppo.scale_observations:
+        raise CurriculumError(
+            f"start_from {folder.path}: its networks were trained with --ppo.scale-observations "
+            f"{other.ppo.scale_observations}, these with {config.ppo.scale_observations}. Give both the same."
+        )
     found = read_tensors(checkpoint, "parameters.pt")
-    networks = {_ACTOR: algorithm.get_policy(), _CRITIC: algorithm.critic}
+    networks = {_ACTOR: algorithm.get_policy()}
+    privileged = config.ppo.privileged_value
+    if other.ppo.privileged_value == privileged and not (privileged and other.task != config.task):
+        networks[_CRITIC] = algorithm.critic
     if other.task != config.task:
-        if config.ppo.privileged_value:
-            raise CurriculumError(
-                f"start_from {folder.path}: a value network that sees more than the policy (--ppo.privileged-value) "
-                f"cannot be lifted from {other.task!r}. Leave it out of both."
-            )
         origin = made_for(other, checkpoint)
         lift = None if origin is None else env.unwrapped.task.lift(origin.deployment)
         if lift is None:
@@ -169,10 +167,9 @@ def begin_with(algorithm: Any, env: Any, config: TrainConfig) -> None:
                 f"start_from {folder.path}: a policy of {other.task!r} cannot begin a training of {config.task!r}. "
                 "Expected one of the same task, or for spot-handstand one of spot-planar-handstand."
             )
-        found = {
-            _ACTOR: lift_actor(networks[_ACTOR], found[_ACTOR], lift, config.ppo.sideways_std),
-            _CRITIC: lift_network(networks[_CRITIC], found[_CRITIC], lift, torch.ones(1, 1)),
-        }
+        found[_ACTOR] = lift_actor(networks[_ACTOR], found[_ACTOR], lift, config.ppo.sideways_std)
+        if _CRITIC in networks:
+            found[_CRITIC] = lift_network(networks[_CRITIC], found[_CRITIC], lift, torch.ones(1, 1))
     for name, network in networks.items():
         check_weights(network.state_dict(), found.get(name), f"start_from {folder.path}: {name}")
         network.load_state_dict(found[name])

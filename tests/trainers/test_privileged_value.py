@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from resume_helpers import assert_same_run, run, tiny_config
 
 from adc_wrappers import ActuatorCurriculumVectorWrapper, CurriculumError, make_env
 from adc_wrappers.backends.base import RobotStart
 from adc_wrappers.envs.spot.body import spot_mirror
 from adc_wrappers.envs.spot.terms import touching_links
-from adc_wrappers.rsl_rl import RslRlVecEnv, runner_config
+from adc_wrappers.rsl_rl import CurriculumRunner, RslRlVecEnv, runner_config
+from adc_wrappers.rsl_rl.training import begin_with, make_training_env
 from adc_wrappers.training import PpoConfig, load_trained
+from adc_wrappers.training.trained import read_tensors
 
 ROBOT = {"preset": "robot", "eases_in": False, "time_limit": 19}
 
@@ -92,9 +95,20 @@ def test_what_shows_no_more_is_refused():
     envs.close()
 
 
-def test_another_runs_value_network_must_see_the_same(tmp_path):
-    plain = privileged_config()
-    plain = replace(plain, ppo=replace(plain.ppo, privileged_value=False))
-    first = run(plain, tmp_path / "plain")
-    with pytest.raises(CurriculumError, match=r"--ppo\.privileged-value False, these with True"):
-        run(replace(privileged_config(), start_from=str(first.path)), tmp_path / "next")
+def test_a_value_network_that_sees_something_else_begins_anew(tmp_path):
+    """The policy is the other run's all the same; a run that sees the same gives both networks."""
+    config = privileged_config()
+    plain = run(replace(config, ppo=replace(config.ppo, privileged_value=False)), tmp_path / "plain")
+    same = run(config, tmp_path / "same")
+    for other, kept in ((plain, False), (same, True)):
+        following = replace(config, seed=5, start_from=str(other.path))
+        env = make_training_env(following)
+        algorithm = CurriculumRunner(env, runner_config(following.ppo, env)).alg
+        made = {name: weights.clone() for name, weights in algorithm.critic.state_dict().items()}
+        begin_with(algorithm, env, following)
+        found = read_tensors(other.checkpoints.load_latest(), "parameters.pt")
+        for name, weights in algorithm.get_policy().state_dict().items():
+            torch.testing.assert_close(weights, found["actor_state_dict"][name])
+        for name, weights in algorithm.critic.state_dict().items():
+            torch.testing.assert_close(weights, found["critic_state_dict"][name] if kept else made[name])
+        env.close()
