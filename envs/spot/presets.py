@@ -152,7 +152,6 @@ PRESETS: dict[str, SpotPreset] = {
             "support_feet_in_air",
             "foot_slip",
         ),
-        speed_stop=True,
     ),
 }
 

@@ -100,7 +100,7 @@ def test_it_goes_on_after_steps_under_inference_mode() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
-@pytest.mark.parametrize(("joint", "way", "stance"), [("hx", 8.0, 6.0), ("hy", 12.0, 8.0), ("kn", 16.0, 12.0)])
+@pytest.mark.parametrize(("joint", "way", "stance"), [("hx", 8.0, 8.0), ("hy", 12.0, 12.0), ("kn", 16.0, 12.0)])
 def test_joints_that_a_guard_would_soon_stop_end_an_episode_of_training(kind, joint, way, stance) -> None:
     """At 90 % of the guard's speed for the phase, wider while the world is not strict, and in training only."""
     state = make_state(4)
@@ -111,7 +111,7 @@ def test_joints_that_a_guard_would_soon_stop_end_an_episode_of_training(kind, jo
     state.joint_velocities[:, column] = 0.9 * np.array([-way, way, -stance, stance])
     state.joint_velocities[:, column] *= [0.999, 1.001, 1.001, 0.999]
     robots = RobotState(*map(kind, state))
-    logic = make_logic(robots, kind(np.zeros((4, 12))), preset="robot")
+    logic = make_logic(robots, kind(np.zeros((4, 12))), preset="robot", speed_stop=True)
     before = logic.moment(robots, kind(np.zeros((4, 12))))
 
     def stopped(**words: Any) -> list[bool]:
@@ -124,7 +124,7 @@ def test_joints_that_a_guard_would_soon_stop_end_an_episode_of_training(kind, jo
     assert stopped() == [False, True, True, False]
     assert stopped(level=0.9) == [False] * 4
     assert stopped(training=False) == [False] * 4
-    patient = make_logic(robots, kind(np.zeros((4, 12))), preset="robot", speed_stop=False)
+    patient = make_logic(robots, kind(np.zeros((4, 12))), preset="robot")
     patient.training, patient.strictness.level = True, 1.0
     patient.look(robots, before, before.action)
     assert patient.fallen.tolist() == [False] * 4
