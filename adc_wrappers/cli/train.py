@@ -45,6 +45,9 @@ class Train(TrainingOptions):
     """Run folder whose policy the training begins with: one of the same task, or for spot-handstand one of
     spot-planar-handstand, which is lifted into space."""
 
+    first: bool = True
+    """Train what the recipe begins with first (`robot`: the plane); without it, the training begins from nothing."""
+
     resume: bool = False
     """Go on from the newest whole checkpoint of the run folder; start if there is none."""
 
@@ -167,7 +170,7 @@ class Train(TrainingOptions):
         """Return the config with the run that its recipe wants to begin with; that run is trained later."""
         from adc_wrappers.training.recipes import first_config
 
-        if first_config(config) is None:
+        if not self.first or first_config(config) is None:
             return config
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise CurriculumError(

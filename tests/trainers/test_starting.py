@@ -161,14 +161,26 @@ def test_the_command_begins_where_another_run_ended(planar_run, tmp_path, capsys
     assert not (tmp_path / "b").exists()
 
 
-@pytest.mark.slow
-def test_a_recipe_that_begins_with_the_plane_trains_it_first(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def small_robot_recipes(monkeypatch):
+    """The recipes `robot`, with a training of two iterations."""
     small = PpoConfig(
         total_steps=64, num_envs=4, n_steps=8, batch_size=16, n_epochs=1, hidden=(8, 8), scale_observations=True
     )
     for task in ("spot-planar-handstand", "spot-handstand"):
         recipe = dataclasses.replace(RECIPES[task]["robot"], ppo=small)
         monkeypatch.setitem(RECIPES[task], "robot", recipe)
+
+
+def test_what_a_recipe_begins_with_can_be_left_out(tmp_path, small_robot_recipes):
+    words = ["train", "spot-handstand", "--recipe", "robot", "--no-first", "--eval-episodes", "0"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 0
+    assert RunFolder.open(tmp_path / "run").config()["start_from"] is None
+    assert not (tmp_path / "run-first").exists()
+
+
+@pytest.mark.slow
+def test_a_recipe_that_begins_with_the_plane_trains_it_first(tmp_path, small_robot_recipes, monkeypatch, capsys):
     out, first = tmp_path / "run", tmp_path / "run-first"
     words = ["train", "spot-handstand", "--recipe", "robot", "--out", str(out), "--eval-episodes", "0"]
     given = ["--seed", "4", "--set", "fall_cost=20.0", "--curriculum.target-stiffness", "42"]
