@@ -3,6 +3,7 @@
     python benchmarks/safety.py                             # 5 repetitions, print
     python benchmarks/safety.py --write                     # and write benchmarks/safety.md and docs/hardware.md
     python benchmarks/safety.py --repetitions 1 --only KILL # a part
+    python benchmarks/safety.py --phase takeover --raw benchmarks/safety_takeover.jsonl    # one column, by itself
 
 Each trial has a practice robot of its own. The shipped policy takes it over and drives it; in the wanted phase a fault
 is injected, or a signal is sent to the driving process or to its keeper. *Take-over*: joint control has just begun.
@@ -130,13 +131,15 @@ SIGNALS = (
 CASES = FAULTS + SIGNALS
 
 
-def plan(repetitions: int, only: str, clocks: tuple[str, ...]) -> list[dict[str, Any]]:
+def plan(
+    repetitions: int, only: str, clocks: tuple[str, ...], phases: tuple[str, ...] = PHASES
+) -> list[dict[str, Any]]:
     """Return all trials, as the workers take them."""
     trials: list[dict[str, Any]] = []
     for number, case in enumerate(CASES):
         if only and only not in case.title:
             continue
-        for phase in PHASES:
+        for phase in phases:
             clock = "realtime" if case.timed or phase == "hold" else "lockstep"
             if clock not in clocks:
                 continue
@@ -243,7 +246,7 @@ def same_product(commit: str) -> bool:
     """Whether nothing that drives, keeps or simulates a robot has changed since a commit."""
     paths = ("backends", "envs", "adc_wrappers/deploy", "adc_wrappers/spot_sim")
     wanted = commit.removesuffix("-dirty")
-    return subprocess.run(["git", "diff", "--quiet", wanted, "HEAD", "--", *paths], cwd=RAW.parent).returncode == 0
+    return subprocess.run(["git", "diff", "--quiet", wanted, "HEAD", "--", *paths], cwd=HERE.parent).returncode == 0
 
 
 def run(trials: list[dict[str, Any]], jobs: int, raw: Path, commit: str) -> list[dict[str, Any]]:
@@ -387,11 +390,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="trials at once")
     parser.add_argument("--only", default="", help="only those whose title contains this")
     parser.add_argument("--clock", choices=CLOCKS, help="only those by this clock")
+    parser.add_argument("--phase", choices=PHASES, help="only those in this phase")
     parser.add_argument("--raw", type=Path, default=RAW, help="where raw results go")
     options = parser.parse_args()
     commit = source_commit() or "unknown"
     clocks = (options.clock,) if options.clock else CLOCKS
-    results = run(plan(options.repetitions, options.only, clocks), options.jobs, options.raw, commit)
+    phases = (options.phase,) if options.phase else PHASES
+    if options.write and (options.only or options.clock or options.phase):
+        parser.error("--write writes the whole table: leave --only, --clock and --phase out.")
+    results = run(plan(options.repetitions, options.only, clocks, phases), options.jobs, options.raw, commit)
     text = header(results, options.jobs) + table(results) + "\n"
     print(text)
     if options.write:

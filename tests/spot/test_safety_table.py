@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -93,6 +94,24 @@ def test_a_phase_that_never_came_is_no_verdict():
     assert safety.judge(missed)["verdict"] is None
     rows = safety.table([{**missed, "verdict": safety.judge(missed)}, {**trial(), "verdict": safety.judge(trial())}])
     assert "0.10 / 1.90 / 3.80ᴸ stands" in rows and "0 of 1" in rows
+
+
+def test_trials_of_another_product_are_not_put_beside_todays(tmp_path, monkeypatch):
+    """A change in any of the product's folders counts, wherever the benchmark is started from."""
+    for folder in ("benchmarks", "backends"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setattr(safety, "HERE", tmp_path / "benchmarks")
+
+    def commit(text):
+        (tmp_path / "backends" / "driving.py").write_text(text)
+        name = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+        for words in (("init", "-q"), ("add", "-A"), (*name, "commit", "-qm", "one")):
+            subprocess.run(["git", *words], cwd=tmp_path, check=True)
+        answer = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return answer.stdout.strip()
+
+    before, now = commit("slow"), commit("quick")
+    assert safety.same_product(now) and not safety.same_product(before)
 
 
 def test_the_page_has_a_place_for_the_table():
