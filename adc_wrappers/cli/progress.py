@@ -112,8 +112,9 @@ class TrainingProgress(CommandProgress):
         speed, average, stiffness = (row[key] for key in ("steps_per_second", "episode_length_ema", "stiffness"))
         success = row.get("success_ema", math.nan)
         known = "" if math.isnan(success) else f"  success {success:4.0%}"
+        strictness = f"  strictness {row['strictness']:.2f}" if "strictness" in row else ""
         length = f"length {self._recent_length(row):6.1f} (average {average:.1f})"
-        self.show(steps, f"{speed:5.0f} steps/s  {length}{known}  K {stiffness:6.2f}")
+        self.show(steps, f"{speed:5.0f} steps/s  {length}{known}  K {stiffness:6.2f}{strictness}")
 
     def _recent_length(self, row: dict[str, float]) -> float:
         """Mean length of the episodes of the last iterations; NaN as long as none has ended."""

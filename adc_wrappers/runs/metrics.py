@@ -21,13 +21,16 @@ class MetricsFile:
         self.path = path
 
     def append(self, row: dict[str, float]) -> None:
-        """Write one row; the first row fixes the columns."""
+        """Write one row; the first row fixes the columns.
+
+        A run that an older version began lacks columns that came later, and goes on without them.
+        """
         columns = self._header() or list(row)
-        if set(row) != set(columns):
+        if not set(columns) <= set(row):
             raise ValueError(f"{self.path}: expected the columns {columns}, got {list(row)}.")
         new = not self.path.exists()
         with full_disk_explained(self.path), self.path.open("a", newline="") as file:
-            writer = csv.DictWriter(file, columns, lineterminator="\n")
+            writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
             if new:
                 writer.writeheader()
             writer.writerow(row)

@@ -86,5 +86,6 @@ def metrics_row(
         "action_std": action_std,
         "learning_rate": learning_rate,
         "steps_per_second": round(pace.at(steps), 1),
+        "strictness": None if wrapper.inner_task is None else wrapper.inner_task.state_dict().get("level"),
     }
     return {name: value for name, value in row.items() if value is not None}

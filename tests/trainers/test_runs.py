@@ -109,6 +109,9 @@ def test_metrics_drop_what_will_be_written_again_and_a_line_that_was_cut_off(tmp
     assert again.read()["stiffness"][2] == 59.0
     with pytest.raises(ValueError, match="expected the columns"):
         again.append({"iteration": 5})
+    newer = {"iteration": 5, "stiffness": 0.5, "episode_length_mean": 3.0, "strictness": 1.0}
+    again.append(newer)  # by a version with another column
+    assert again.read()["iteration"] == [1, 2, 3, 4, 5] and "strictness" not in again.read()
     assert MetricsFile(tmp_path / "none.csv").read() == {}
 
 

@@ -104,6 +104,15 @@ def test_rows_checkpoints_and_policies_are_alike_whoever_trains(tmp_path, traine
     assert type(load_trained(folder).module) is DeterministicPolicy
 
 
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_how_strict_a_world_is_that_grows_strict_is_in_the_rows(tmp_path, trainer):
+    config = tiny_config("spot-planar-handstand", "mujoco", trainer)
+    config = replace(config, settings={**config.settings, "preset": "robot"})
+    folder = finish_run(config, tmp_path / "run")
+    assert folder.metrics.read()["strictness"] == [0.0] * ITERATIONS
+    assert folder.checkpoints.load_latest().json("state.json")["task"]["level"] == 0.0
+
+
 def test_a_policy_without_a_box_of_actions_is_refused():
     with pytest.raises(TypeError, match="box of actions"):
         DeterministicPolicy(torch.nn.Identity(), gym.spaces.Discrete(3))
