@@ -1,4 +1,4 @@
-"""Layers that are symmetric themselves, which mirror their result with their input, and an ELU that is quicker."""
+"""Layers that are symmetric themselves, which mirror their result with their input."""
 
 from __future__ import annotations
 
@@ -10,49 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["EquivariantMLP", "QuickElu", "elu", "elu_gradient", "plain_elu"]
+from .layers import elu, elu_gradient, product
 
-
-def elu(values: torch.Tensor) -> torch.Tensor:
-    """Return ``max(x, min(exp(x), 1) − 1)``."""
-    result = values.exp().clamp_(max=1.0).sub_(1.0)
-    return torch.maximum(values, result, out=result)
-
-
-def elu_gradient(gradient: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of the ELU's argument from that of its result, and from the result."""
-    found: torch.Tensor = torch.ops.aten.elu_backward(gradient, 1.0, 1.0, 1.0, True, result)
-    return found
-
-
-class _Elu(torch.autograd.Function):
-    @staticmethod
-    def forward(context: Any, values: torch.Tensor) -> torch.Tensor:
-        result = elu(values)
-        context.save_for_backward(result)
-        return result
-
-    @staticmethod
-    def backward(context: Any, *gradients: torch.Tensor) -> torch.Tensor:
-        return elu_gradient(gradients[0], context.saved_tensors[0])
-
-
-class QuickElu(nn.Module):
-    """``nn.ELU()`` to 10⁻⁷, for training: forward, torch's own takes as long as the layer before it."""
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the ELU of every value."""
-        result: torch.Tensor = _Elu.apply(values)  # type: ignore[no-untyped-call]
-        return result
-
-
-def plain_elu(model: nn.Module) -> nn.Module:
-    """Put torch's own ELU back into a model, for export, and return it."""
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, QuickElu):
-                setattr(parent, name, nn.ELU())
-    return model
+__all__ = ["EquivariantMLP"]
 
 
 _HALF = math.sqrt(0.5)
@@ -189,8 +149,8 @@ class _Pass(torch.autograd.Function):
         even, odd = inputs[:, :split], inputs[:, split:]
         kept = [even, odd]
         for number in range(last):
-            even = torch.addmm(biases[number], even, even_weights[number].t())
-            odd = torch.mm(odd, odd_weights[number].t())
+            even = product(even, even_weights[number], biases[number])
+            odd = product(odd, odd_weights[number])
             pairs = even.new_empty((2, *even.shape))
             torch.add(even, odd, out=pairs[0])
             torch.sub(even, odd, out=pairs[1])
@@ -198,8 +158,8 @@ class _Pass(torch.autograd.Function):
             torch.add(pairs[0], pairs[1], out=even)
             torch.sub(pairs[0], pairs[1], out=odd)
             kept += [pairs, even, odd]
-        parts = [torch.addmm(biases[last], even, even_weights[last].t())] if evens > last else []
-        parts += [torch.mm(odd, odd_weights[last].t())] if len(odd_weights) > last else []
+        parts = [product(even, even_weights[last], biases[last])] if evens > last else []
+        parts += [product(odd, odd_weights[last])] if len(odd_weights) > last else []
         context.save_for_backward(*kept, *parameters)
         context.sizes = last, evens, parts[0].shape[1] if evens > last else 0
         return torch.cat(parts, dim=1)
@@ -219,8 +179,8 @@ class _Pass(torch.autograd.Function):
             below: list[torch.Tensor | None] = [None, None]
             for half, part in enumerate(halves):
                 if part is not None:
-                    found[half].insert(0, part.t() @ before[half])
-                    below[half] = part @ weights[half][number] if number else None
+                    found[half].insert(0, product(part.t(), before[half].t()))
+                    below[half] = product(part, weights[half][number].t()) if number else None
             if halves[0] is not None:
                 found_biases.insert(0, halves[0].sum(0))
             if number:

@@ -9,7 +9,8 @@ from rsl_rl.models import MLPModel
 from rsl_rl.modules import GaussianDistribution
 from torch import nn
 
-from .equivariant import EquivariantMLP, QuickElu, plain_elu
+from .equivariant import EquivariantMLP
+from .layers import plain_layers, quicken
 
 __all__ = ["MirrorGaussian", "TaskMLP", "TaskModel"]
 
@@ -97,9 +98,7 @@ class TaskModel(MLPModel):
             net.scale_last_layer(output_gain)
             self.mlp: Any = net
             return
-        for index, layer in enumerate(self.mlp):
-            if type(layer) is nn.ELU:
-                self.mlp[index] = QuickElu()
+        quicken(self.mlp)
         last = [layer for layer in self.mlp if isinstance(layer, nn.Linear)][-1]
         with torch.no_grad():
             last.weight.mul_(output_gain)
@@ -119,7 +118,7 @@ def _plain(exported: nn.Module) -> nn.Module:
     """Give an exported copy layers that every runtime knows."""
     if isinstance(exported.mlp, EquivariantMLP):
         exported.mlp = exported.mlp.dense()
-    return plain_elu(exported)
+    return plain_layers(exported)
 
 
 class MirrorGaussian(GaussianDistribution):

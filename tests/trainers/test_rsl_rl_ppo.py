@@ -12,7 +12,8 @@ from rsl_rl.algorithms import PPO
 
 from adc_wrappers import ActuatorCurriculumVectorWrapper, CurriculumConfig, CurriculumError, make_env
 from adc_wrappers.rsl_rl import CurriculumRunner, RslRlVecEnv, runner_config
-from adc_wrappers.rsl_rl.equivariant import EquivariantMLP, QuickElu
+from adc_wrappers.rsl_rl.equivariant import EquivariantMLP
+from adc_wrappers.rsl_rl.layers import QuickElu, QuickLinear, plain_layers, quicken
 from adc_wrappers.rsl_rl.ppo import CpuPPO
 from adc_wrappers.training import PpoConfig
 
@@ -147,6 +148,44 @@ def test_the_quick_elu_is_the_elu():
     assert QuickElu()(torch.tensor([1e3, -1e3])).tolist() == [1e3, -1.0]
 
 
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(1, 3, 2), (512, 45, 128), (1024, 128, 12), (7, 128, 1)])
+def test_a_quick_layer_is_the_layer(rows, inputs, outputs):
+    torch.manual_seed(0)
+    plain, quick = torch.nn.Linear(inputs, outputs), QuickLinear(inputs, outputs)
+    quick.load_state_dict(plain.state_dict())
+    values, results = torch.randn(rows, inputs), []
+    for layer in (plain, quick):
+        given = values.clone().requires_grad_()
+        result = layer(given)
+        result.square().mean().backward()
+        results.append((result.detach(), given.grad, layer.weight.grad, layer.bias.grad))
+    for theirs, mine in zip(*results, strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_quick_layer_takes_what_torch_s_takes():
+    layer = QuickLinear(4, 3)
+    assert layer(torch.randn(4)).shape == (3,) and layer(torch.randn(2, 5, 4)).shape == (2, 5, 3)
+    assert layer(torch.empty(0, 4)).shape == (0, 3)
+    assert layer.double()(torch.randn(2, 4, dtype=torch.float64)).dtype == torch.float64
+    frozen = QuickLinear(4, 3).requires_grad_(False)
+    given = torch.randn(2, 4, requires_grad=True)
+    frozen(given).sum().backward()
+    assert torch.allclose(given.grad, frozen.weight.sum(0).expand(2, 4)) and frozen.weight.grad is None
+
+
+def test_quick_layers_keep_the_weights_they_replace_and_give_them_back():
+    network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ELU(), torch.nn.Linear(3, 1, bias=False))
+    weights = list(network.parameters())
+    generator = torch.get_rng_state()
+    quicken(network)
+    assert [type(layer) for layer in network] == [QuickLinear, QuickElu, QuickLinear]
+    plain_layers(network)
+    assert [type(layer) for layer in network] == [torch.nn.Linear, torch.nn.ELU, torch.nn.Linear]
+    assert all(new is old for new, old in zip(network.parameters(), weights, strict=True))
+    assert torch.equal(torch.get_rng_state(), generator)
+
+
 def test_an_equivariant_network_is_symmetric_to_the_last_bit_and_exports_as_a_plain_one():
     mirror = make_env("spot-handstand", backend="mujoco", num_envs=1).task.mirror
     columns, symmetric = mirror.action_basis()
@@ -189,7 +228,7 @@ def test_an_exported_equivariant_policy_is_the_trained_one():
     made.learn(1)
     policy, observation = made.alg.get_policy(), made.env.get_observations()
     exported = policy.as_onnx(verbose=False)
-    assert not any(isinstance(module, (QuickElu, EquivariantMLP)) for module in exported.modules())
+    assert not any(isinstance(module, (QuickElu, QuickLinear, EquivariantMLP)) for module in exported.modules())
     with torch.no_grad():
         assert torch.allclose(exported(observation["policy"]), policy(observation), atol=1e-6)
 
