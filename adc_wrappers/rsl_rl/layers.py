@@ -45,7 +45,7 @@ class QuickElu(nn.Module):
 
 def _onednn() -> Any:
     """Return oneDNN's product of dense matrices; None where torch was built without it."""
-    if not torch.backends.mkldnn.is_available():
+    if not torch._C._has_mkldnn:
         return None
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
@@ -54,8 +54,9 @@ _ONEDNN = _onednn()
 
 
 def product(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Return ``rows @ weight.T + bias``, by oneDNN where that can be: on processors that are not Intel's it takes half
-    of the time of MKL, torch's choice, and elsewhere no longer.
+    """Return ``rows @ weight.T + bias``, by oneDNN where that can be.
+
+    On a processor that is not Intel's it takes half of the time of MKL, which torch would use.
     """
     if _ONEDNN is None or not _for_onednn(rows) or not _for_onednn(weight):
         return nn.functional.linear(rows, weight, bias)
@@ -87,7 +88,7 @@ class _Linear(torch.autograd.Function):
 class QuickLinear(nn.Linear):
     """``nn.Linear`` for training, with quicker products of matrices."""
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 (torch's name)
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Return the layer's output for a batch."""
         if input.dim() != 2:
             return super().forward(input)
@@ -117,6 +118,6 @@ def plain_layers(model: nn.Module) -> nn.Module:
 
 def _same_weights(layer: nn.Linear, kind: type[nn.Linear]) -> nn.Linear:
     """Return a layer of another kind with the very weights of this one."""
-    made = nn.utils.skip_init(kind, layer.in_features, layer.out_features, bias=layer.bias is not None)
+    made = kind(layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta")  # nothing is drawn
     made.weight, made.bias = layer.weight, layer.bias
     return made
