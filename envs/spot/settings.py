@@ -16,6 +16,7 @@ from adc_wrappers.core.errors import CurriculumError, did_you_mean
 from .easing import FallCost
 from .presets import LINEAR_VELOCITIES, LinearVelocity, SpotPreset, find_preset
 from .randomization import KINDS, PAPER_KINDS
+from .rewards import REWARD_TERMS
 
 __all__ = ["SUCCESS_SECONDS", "FallCost", "SpotSettings"]
 
@@ -82,7 +83,7 @@ class SpotSettings:
     """What a fall costs once the stance is found, see :class:`~.easing.FallCost`; by default the preset's."""
 
     weights: Mapping[str, float] | None = None
-    """Reward weights that replace the preset's."""
+    """Reward weights that replace the preset's, or join them: any of :data:`~.rewards.REWARD_TERMS`."""
 
     time_limit: int = 1000
     """Policy steps in an episode (20 s)."""
@@ -97,7 +98,7 @@ class SpotSettings:
     """A URDF or MJCF of your own for Spot, with the same joint and link names; by default the generated one."""
 
     def __post_init__(self) -> None:
-        preset = find_preset(self.preset)
+        find_preset(self.preset)
         for name in ("action_scale", "action_limit"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -113,10 +114,8 @@ class SpotSettings:
         for name, weight in (self.weights or {}).items():
             if not np.isfinite(weight):
                 raise CurriculumError(f"spot weights: expected finite numbers, got {weight} for {name!r}.")
-            if name not in preset.weights:
-                raise CurriculumError(
-                    f"unknown reward term {name!r} in preset {self.preset!r}. {did_you_mean(name, preset.weights)}"
-                )
+            if name not in REWARD_TERMS:
+                raise CurriculumError(f"unknown reward term {name!r}. {did_you_mean(name, REWARD_TERMS)}")
         kinds = self.randomized()
         for kind in kinds:
             if kind not in KINDS:

@@ -354,7 +354,7 @@ def test_a_fall_is_not_broken_physics() -> None:
         ({"randomize": ["frictoin"]}, "'friction'"),
         ({"randomize": "pushes"}, "'push'"),
         ({"weights": {"orientatoin": -1.0}}, "'orientation'"),
-        ({"weights": {"foot_slip": -1.0}}, "unknown reward term 'foot_slip' in preset 'paper'"),
+        ({"weights": {"foot_slips": -1.0}}, "unknown reward term 'foot_slips'"),
         ({"weights": {"height": np.nan}}, "weights: expected names and numbers or null, got {'height': nan}"),
         ({"action_scale": 0.0}, "action_scale: expected a positive number, got 0.0"),
         ({"action_scale": np.inf}, "action_scale: expected a finite number"),
@@ -366,6 +366,13 @@ def test_a_fall_is_not_broken_physics() -> None:
 def test_bad_settings_name_the_nearest_good_one(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(CurriculumError, match=re.escape(message)):
         make_env("spot-handstand", **settings)
+
+
+def test_a_weight_brings_a_term_that_the_preset_does_not_have() -> None:
+    without = make_env("spot-handstand", randomize=False)
+    env = make_env("spot-handstand", randomize=False, weights={"foot_slip": -1.0})
+    assert set(env.task.logic.reward_terms()) - set(without.task.logic.reward_terms()) == {"foot_slip"}
+    assert env.task.logic.weights["foot_slip"] == pytest.approx(-1.0 * env.task.policy_step)
 
 
 def test_unknown_names_get_the_nearest() -> None:
