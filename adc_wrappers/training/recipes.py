@@ -150,7 +150,7 @@ PLANAR_ROBOT = dataclasses.replace(
         final_target_kl=0.01,
         final_entropy_coef=0.0003,
     ),
-    settings={**PLANAR_HANDSTAND.settings, "preset": "robot"},
+    settings={**PLANAR_HANDSTAND.settings, "preset": "robot", "weights": {"support_feet_in_air": 0.0}},
     curriculum=_BY_PROGRESS,
 )
 """The same in the plane of symmetry, for quick trials."""

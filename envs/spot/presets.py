@@ -130,7 +130,7 @@ PRESETS: dict[str, SpotPreset] = {
             "torque_excess": -1.0,
             "joint_speed_excess": -1.0,
             "foot_impact": -0.5,
-            "support_feet_in_air": -1.0,
+            "support_feet_in_air": -10.0,  # a hop balances, too, but it is no stance
             "foot_slip": -0.5,
         },
         late_fall=-500.0,
@@ -149,7 +149,6 @@ PRESETS: dict[str, SpotPreset] = {
             "torque_excess",
             "joint_speed_excess",
             "foot_impact",
-            "support_feet_in_air",
             "foot_slip",
         ),
     ),
