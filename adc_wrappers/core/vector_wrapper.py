@@ -85,7 +85,6 @@ class ActuatorCurriculumVectorWrapper(CurriculumMethods, VectorWrapperBase, gym.
         )
         self._init_curriculum(controller, iteration_steps)
         self._mode = mode
-        self._measures = controller.counts_progress
         self._counter = ArrayCounter(env.num_envs, mode, batches=controller.counts_batches)
 
     def reset(

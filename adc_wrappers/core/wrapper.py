@@ -100,7 +100,6 @@ class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.Record
             curriculum = env.get_wrapper_attr("adc_config") if env.has_wrapper_attr("adc_config") else None
         controller = CurriculumController(found, curriculum, apply_at=apply_at, training=training, combine=combine)
         self._init_curriculum(controller, iteration_steps)
-        self._measures = controller.counts_progress
         self._counter: Any = None
         self._init_counter()
 
@@ -119,12 +118,23 @@ class ActuatorCurriculumWrapper(CurriculumMethods, WrapperBase, gym.utils.Record
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the env, count, and close the iteration when it is full."""
+        clock = self._clock + 1
+        if clock >= self._alert:
+            return self._special_step(action)
+        result = self.env.step(action)
+        self._clock = clock
+        if result[2] or result[3]:
+            self._note_step(clock, True, result[4])
+        result[4]["adc"] = self.adc.report
+        return result
+
+    def _special_step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take a step that may be refused, measured, or close the iteration."""
         if self._must_reset:
             self._refuse_step()
         result = self.env.step(action)
-        self._clock = clock = self._clock + 1
-        if result[2] or result[3] or clock >= self._due or self._measures:  # most steps are none of these
-            self._note_step(clock, result[2] or result[3], result[4])
+        self._clock += 1
+        self._note_step(self._clock, result[2] or result[3], result[4])
         result[4]["adc"] = self.adc.report
         return result
 

@@ -48,8 +48,9 @@ class CurriculumMethods:
     _counter: Any
     _iteration_steps: int | None
     _clock: int
-    _due: float
-    _must_reset: bool
+    _alert: float
+    """Clock from which on a step may not be an ordinary one: one that is refused, measured, or closes an iteration."""
+    _measures: bool
     _unannounced: bool
     _led: bool
     _closings: ClassVar[int] = 0
@@ -59,7 +60,8 @@ class CurriculumMethods:
         self.adc = controller
         self._iteration_steps = iteration_steps
         self._clock = 0
-        self._must_reset = True
+        self._measures = controller.counts_progress
+        self._waits, self._closing = True, math.inf
         self._unannounced = False
         self._led = False
         self._warned = False
@@ -68,6 +70,29 @@ class CurriculumMethods:
         task = self.inner_task
         if task is not None:
             task.training = controller.training
+
+    @property
+    def _must_reset(self) -> bool:
+        """Whether a step is refused until there is a reset."""
+        return self._waits
+
+    @_must_reset.setter
+    def _must_reset(self, must: bool) -> None:
+        self._waits = must
+        self._set_alert()
+
+    @property
+    def _due(self) -> float:
+        """The clock at which the iteration is closed."""
+        return self._closing
+
+    @_due.setter
+    def _due(self, clock: float) -> None:
+        self._closing = clock
+        self._set_alert()
+
+    def _set_alert(self) -> None:
+        self._alert = -math.inf if self._waits or self._measures else self._closing
 
     def _schedule_closing(self) -> None:
         self._due = self._clock + (self._iteration_steps or _PATIENCE) if self.adc.training else math.inf

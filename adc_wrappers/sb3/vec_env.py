@@ -109,7 +109,6 @@ class ActuatorCurriculumVecEnv(CurriculumMethods, VecEnvWrapper):
         config = backend.config if curriculum is None else curriculum
         controller = CurriculumController(backend, config, apply_at=apply_at, training=training)
         self._init_curriculum(controller, iteration_steps)
-        self._measures = controller.counts_progress
         self._counter = ArrayCounter(venv.num_envs, AutoresetMode.SAME_STEP, batches=controller.counts_batches)
 
     def reset(self) -> VecEnvObs:
