@@ -88,7 +88,10 @@ class StudyRun(TrainingOptions):
     """Names of conditions, or .toml files of your own; by default all."""
 
     seeds: int | None = None
-    """Number of seeds, from 0 on; by default 10."""
+    """Number of seeds, by default 10."""
+
+    first_seed: int = 0
+    """The first of them. Tune on other seeds than those that are reported."""
 
     episodes: int | None = None
     """Episodes of each evaluation; by default 1000."""
@@ -143,7 +146,7 @@ class StudyRun(TrainingOptions):
         facts = RobotFacts.of(config)
         plan = Plan(
             conditions=tuple(select_conditions(self.conditions, facts)),
-            seeds=tuple(range(self._number("seeds", _QUICK_SEEDS, 10))),
+            seeds=tuple(range(self.first_seed, self.first_seed + self._number("seeds", _QUICK_SEEDS, 10))),
             config=config,
             episodes=self._number("episodes", _QUICK_EPISODES, 1000),
             eval_envs=self.eval_envs,

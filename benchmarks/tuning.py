@@ -1,0 +1,135 @@
+"""Tuning of PPO on the planar handstand, for the curriculum and for training at K* with the same effort.
+
+Both conditions are trained with every setting and with the same seeds, none of which a study uses, and evaluated at
+exactly K*. What changes is the target KL divergence, which sets the learning rate, and α, the scale of actions; first
+α, then the target KL with the α that was best for either condition. A setting is best when its mean success is highest.
+Runs that are finished are kept, and the table is written from those.
+
+    python benchmarks/tuning.py --run             # train what is missing, 1.5 minutes of a core per run
+    python benchmarks/tuning.py                   # write benchmarks/tuning.md
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from adc_wrappers.cli.main import main as adc
+from adc_wrappers.core.errors import RunFolderError
+from adc_wrappers.runs.folder import source_commit
+from adc_wrappers.study.results import METRICS, StudyResults, read_results
+
+TASK, CONDITIONS = "spot-planar-handstand", ("task_progress", "train_at_target")
+ALPHAS, KLS = (0.9, 1.2, 1.6), (0.02, 0.03, 0.05)
+ALPHA, KL, STD = 1.2, 0.03, 0.35
+"""The recipe's; the first deviation of actions is kept in rad when α changes."""
+
+_PAGE = Path("benchmarks/tuning.md")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is tried."""
+
+    alpha: float
+    """α, rad."""
+    kl: float
+    """Target KL divergence at the start of training."""
+
+    @property
+    def folder(self) -> str:
+        """Name of its study's folder."""
+        return f"alpha{self.alpha:g}-kl{self.kl:g}"
+
+
+def train(setting: Setting, out: Path, options: argparse.Namespace) -> None:
+    """Do the study of a setting, or what is missing of it."""
+    words = [
+        "study", "run", TASK, "--conditions", *CONDITIONS, "--no-report", "--out", str(out / setting.folder),
+        "--steps", str(options.steps), "--seeds", str(options.seeds), "--first-seed", str(options.first_seed),
+        "--episodes", str(options.episodes), "--jobs", str(options.jobs), "--set", f"action_scale={setting.alpha:g}",
+        "--ppo.target-kl", f"{setting.kl:g}", "--ppo.initial-std", f"{STD * ALPHA / setting.alpha:.4g}",
+    ]  # fmt: skip
+    if adc(words):
+        raise SystemExit(f"the study of {setting} failed.")
+
+
+def results_of(setting: Setting, out: Path) -> StudyResults | None:
+    """Return the finished runs; None if no condition has any."""
+    try:
+        return read_results(out / setting.folder)
+    except RunFolderError:
+        return None
+
+
+def successes(setting: Setting, out: Path) -> dict[str, np.ndarray]:
+    """Return the success of every finished run, by condition."""
+    results = results_of(setting, out)
+    if results is None:
+        return {}
+    return {name: scores[:, 0] for name, scores in results.scores(METRICS[0]).items()}
+
+
+def best_alphas(out: Path) -> list[float]:
+    """Return the α that was best for either condition, each once."""
+    found = {alpha: successes(Setting(alpha, KL), out) for alpha in ALPHAS}
+    return sorted({max(ALPHAS, key=lambda alpha: found[alpha][name].mean()) for name in CONDITIONS})
+
+
+def page(settings: list[Setting], out: Path, command: str) -> str:
+    """Return the table."""
+    lines = [
+        "# Tuning on the planar handstand",
+        "",
+        f"Command: `{command}`, commit {source_commit()}. Success at exactly K\\* of every seed and the mean, and the",
+        "mean return. The first deviation of actions is 0.42 rad throughout.",
+        "",
+        "| α | target KL | seeds | K by task progress | return | training at K\\* | return |",
+        "| -: | -: | -: | -: | -: | -: | -: |",
+    ]
+    for setting in settings:
+        results = results_of(setting, out)
+        if results is None:
+            continue
+        success, returned = (results.scores(METRICS[index]) for index in (0, 2))
+        cells = []
+        for name in CONDITIONS:
+            if name not in success:
+                cells += ["–", "–"]
+                continue
+            each = ", ".join(f"{100 * value:.0f}" for value in success[name][:, 0])
+            cells += [f"{each}: **{100 * success[name].mean():.0f} %**", f"{returned[name].mean():.1f}"]
+        seeds = max(len(scores) for scores in success.values())
+        lines.append(f"| {setting.alpha:g} | {setting.kl:g} | {seeds} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", action="store_true", help="train what is missing before")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=1_500_000)
+    parser.add_argument("--episodes", type=int, default=500)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
+    options = parser.parse_args()
+    first = [Setting(alpha, KL) for alpha in ALPHAS]
+    if options.run:
+        for setting in first:
+            train(setting, options.out, options)
+    settings = [*first, *(Setting(alpha, kl) for alpha in best_alphas(options.out) for kl in KLS if kl != KL)]
+    if options.run:
+        for setting in settings[len(first) :]:
+            train(setting, options.out, options)
+    text = page(settings, options.out, f"python benchmarks/tuning.py --run --steps {options.steps}")
+    _PAGE.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
