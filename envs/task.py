@@ -86,7 +86,7 @@ class EpisodeMonitor:
 
 
 if TYPE_CHECKING:
-    from .deployment import Deployment
+    from .deployment import Deployment, ObservationPart
     from .lift import Lift
 
 __all__ = ["PrivilegedView", "Snapshot", "Task"]
@@ -110,6 +110,9 @@ class PrivilegedView:
 
     mirror_sign: tuple[float, ...] = ()
     """And its sign."""
+
+    parts: tuple[ObservationPart, ...] = ()
+    """The parts of an observation that it begins with, as they truly are."""
 
 
 class Task(ABC):

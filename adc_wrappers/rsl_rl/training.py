@@ -12,7 +12,8 @@ import torch
 
 from adc_wrappers.core import ActuatorCurriculumVectorWrapper, ActuatorCurriculumWrapper
 from adc_wrappers.core.errors import CurriculumError
-from adc_wrappers.envs.lift import Lift
+from adc_wrappers.envs.fit import MadeFor
+from adc_wrappers.envs.lift import Lift, lift_from_less, lift_value
 from adc_wrappers.envs.registry import make_env, make_vector_env
 from adc_wrappers.runs import Checkpoint, RunFolder, holding_folder
 from adc_wrappers.training.config import ProgressReporter, TrainConfig
@@ -133,7 +134,8 @@ _ACTOR, _CRITIC, _STD = "actor_state_dict", "critic_state_dict", "distribution.l
 def begin_with(algorithm: Any, env: Any, config: TrainConfig) -> None:
     """Give policy and value networks the newest weights of another run; optimizer and curriculum begin anew.
 
-    So does a value network that sees something else than the other run's (``ppo.privileged_value``).
+    The other run may be of the same task with fewer moments or another action scale, and its value network may see less
+    than this one (``ppo.privileged_value``). A value network that cannot be taken over begins anew.
 
     Args:
         algorithm: RSL-RL's PPO, with networks as it made them.
@@ -154,28 +156,55 @@ def begin_with(algorithm: Any, env: Any, config: TrainConfig) -> None:
             f"start_from {folder.path}: its networks were trained with --ppo.scale-observations "
             f"{other.ppo.scale_observations}, these with {config.ppo.scale_observations}. Give both the same."
         )
+    if other.task == config.task and other.ppo.mirrored != config.ppo.mirrored:
+        raise CurriculumError(
+            f"start_from {folder.path}: its networks were trained with --ppo.mirrored {other.ppo.mirrored}, these with "
+            f"{config.ppo.mirrored}. Give both the same."
+        )
     found = read_tensors(checkpoint, "parameters.pt")
     networks = {_ACTOR: algorithm.get_policy()}
-    privileged = config.ppo.privileged_value
-    if other.ppo.privileged_value == privileged and not (privileged and other.task != config.task):
+    lift, value_lift = _lifts(env.unwrapped.task, config, other, made_for(other, checkpoint))
+    if lift is not None:
+        basis = other.task == config.task and other.ppo.mirrored
+        side = None if other.task == config.task else config.ppo.sideways_std
+        found[_ACTOR] = lift_actor(networks[_ACTOR], found[_ACTOR], lift, side, in_basis=basis)
+    if value_lift is not None:
         networks[_CRITIC] = algorithm.critic
-    if other.task != config.task:
-        origin = made_for(other, checkpoint)
-        lift = None if origin is None else env.unwrapped.task.lift(origin.deployment)
-        if lift is None:
-            raise CurriculumError(
-                f"start_from {folder.path}: a policy of {other.task!r} cannot begin a training of {config.task!r}. "
-                "Expected one of the same task, or for spot-handstand one of spot-planar-handstand."
-            )
-        found[_ACTOR] = lift_actor(networks[_ACTOR], found[_ACTOR], lift, config.ppo.sideways_std)
-        if _CRITIC in networks:
-            found[_CRITIC] = lift_network(networks[_CRITIC], found[_CRITIC], lift, torch.ones(1, 1))
+        found[_CRITIC] = lift_network(networks[_CRITIC], found[_CRITIC], value_lift, torch.ones(1, 1))
+    elif lift is None and other.ppo.privileged_value == config.ppo.privileged_value:
+        networks[_CRITIC] = algorithm.critic
     for name, network in networks.items():
         check_weights(network.state_dict(), found.get(name), f"start_from {folder.path}: {name}")
         network.load_state_dict(found[name])
 
 
-def lift_actor(actor: Any, smaller: Weights, lift: Lift, other_std: float | None = None) -> Weights:
+def _lifts(
+    task: Any, config: TrainConfig, other: TrainConfig, origin: MadeFor | None
+) -> tuple[Lift | None, Lift | None]:
+    """Return how another run's policy and value network get into these; None for a network that is not lifted."""
+    if other.task != config.task:
+        lift = None if origin is None else task.lift(origin.deployment)
+        if lift is None:
+            raise CurriculumError(
+                f"start_from {config.start_from}: a policy of {other.task!r} cannot begin a training of "
+                f"{config.task!r}. Expected one of the same task, or for spot-handstand one of spot-planar-handstand."
+            )
+        return lift, None if config.ppo.privileged_value or other.ppo.privileged_value else lift
+    if origin is None:
+        return None, None
+    own = task.deployment()
+    lift = lift_from_less(origin.deployment, own)
+    if other.ppo.privileged_value:
+        return lift, None
+    if not config.ppo.privileged_value:
+        return lift, lift
+    view = task.privileged()
+    return lift, lift_value(origin.deployment, own, view.parts, len(view.scale)) if view.parts else None
+
+
+def lift_actor(
+    actor: Any, smaller: Weights, lift: Lift, other_std: float | None = None, *, in_basis: bool = False
+) -> Weights:
     """Return a policy's weights that do what a smaller policy does, wherever that one could be.
 
     Args:
@@ -183,10 +212,13 @@ def lift_actor(actor: Any, smaller: Weights, lift: Lift, other_std: float | None
         smaller: The smaller policy's weights.
         lift: From the one to the other.
         other_std: Deviation of what the smaller policy does not move; None leaves it as it was made.
+        in_basis: Whether the smaller network's outputs are coordinates of the same basis already.
     """
     actions = torch.tensor(lift.actions, dtype=torch.float32)
     if isinstance(actor.distribution, MirrorGaussian):  # the network's outputs are coordinates of its own basis
         actions = actor.distribution.inverse.T @ actions
+        if in_basis:
+            actions = actions @ actor.distribution.basis.T
     lifted = lift_network(actor, smaller, lift, actions)
     moved = actions.abs().sum(dim=1) > 1e-6
     deviations = smaller[_STD].exp()
@@ -215,7 +247,7 @@ def lift_network(network: Any, smaller: Weights, lift: Lift, outputs: torch.Tens
     theirs = [name.removesuffix(".weight") for name in smaller if name.endswith(".weight")]
     _check_room(lifted, smaller, layers, theirs)
     seen = torch.tensor(lift.observations, dtype=torch.float32)
-    apart = torch.tensor(lift.apart(), dtype=torch.float32)
+    apart = torch.tensor(lift.unseen * lift.apart(), dtype=torch.float32)
     for layer in layers:
         weight, bias = lifted[f"{layer}.weight"], lifted[f"{layer}.bias"]
         their_weight, their_bias = smaller[f"{layer}.weight"], smaller[f"{layer}.bias"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from adc_wrappers.envs.task import PrivilegedView
 
-from .body import observation_scale, spot_mirror, swap_sides
+from .body import observation_layout, observation_scale, spot_mirror, swap_sides
 from .terms import observation, touching_links
 
 if TYPE_CHECKING:
@@ -50,9 +50,11 @@ def spot_privileged(task: SpotStandTask) -> PrivilegedView:
     frame = observation_scale(len(backend.joint_names), body)
     lone = observe().shape[1] - len(frame) - len(feet)  # numbers that are their own mirror images
     scale = (*frame, *(1.0,) * (len(feet) + lone - 1), _STIFFNESS_SCALE)
+    parts = observation_layout(len(backend.joint_names), body)
     if task.mirror is None:
-        return PrivilegedView(observe, scale)
+        return PrivilegedView(observe, scale, parts=parts)
     mirror = spot_mirror(backend.joint_names)
     index = [*mirror.observation_index, *(len(frame) + i for i in swap_sides([backend.link_names[i] for i in feet]))]
     index += range(len(index), len(scale))
-    return PrivilegedView(observe, scale, tuple(index), (*mirror.observation_sign, *(1.0,) * (len(feet) + lone)))
+    sign = (*mirror.observation_sign, *(1.0,) * (len(feet) + lone))
+    return PrivilegedView(observe, scale, tuple(index), sign, parts)

@@ -11,7 +11,7 @@ import torch
 
 from adc_wrappers import CurriculumConfig, CurriculumError, make_env
 from adc_wrappers.cli.main import main
-from adc_wrappers.envs.lift import lift_from_plane
+from adc_wrappers.envs.lift import lift_from_less, lift_from_plane
 from adc_wrappers.rsl_rl.training import _build, begin_with, make_training_env
 from adc_wrappers.runs import CheckpointError, RunFolder
 from adc_wrappers.training import PpoConfig, default_config
@@ -121,6 +121,69 @@ def test_a_run_of_the_same_task_hands_its_networks_on(planar_run, tmp_path):
         assert torch.equal(tensor, weights["actor_state_dict"][name])
     trained = finish_run(config, tmp_path / "on")
     assert trained.config()["start_from"] == str(planar_run)
+
+
+@pytest.fixture(scope="module")
+def space_run(tmp_path_factory):
+    return finish_run(tiny("spot-handstand"), tmp_path_factory.mktemp("space") / "run").path
+
+
+def robot(**changes):
+    """What sees eight moments, acts behind a limiter, and has another α than the run that it begins with."""
+    return tiny("spot-handstand", preset="robot", **changes)
+
+
+@pytest.mark.parametrize("privileged", [False, True])
+def test_a_policy_of_one_moment_does_the_same_where_there_are_eight(space_run, privileged):
+    config = dataclasses.replace(robot(privileged_value=privileged, seed=9), start_from=str(space_run))
+    runner, env = built(config)
+    begin_with(runner.alg, env, config)
+    rng = np.random.default_rng(0)
+    seen = rng.normal(size=(50, 45)).astype(np.float32)
+    ratio = 1.2 / 1.7
+    observed = rng.normal(size=(50, 360)).astype(np.float32)  # what was before does not count at first
+    observed[:, :45] = seen
+    observed[:, 33:45] *= ratio  # the same targets
+    expected = load_trained(RunFolder.open(space_run))(seen)
+    policy = runner.alg.get_policy().as_onnx(verbose=False)
+    with torch.inference_mode():
+        actions = policy(torch.tensor(observed)).numpy()
+    free = np.abs(expected) < 1.0  # where the smaller α did not clip
+    np.testing.assert_allclose(actions[free], ratio * expected[free], atol=2e-5)
+    assert free.mean() > 0.5
+    weights = read_tensors(RunFolder.open(space_run).checkpoints.load_latest(), "parameters.pt")
+    std = runner.alg.get_policy().distribution.log_std_param.exp()
+    theirs = weights["actor_state_dict"]["distribution.log_std_param"].exp()
+    np.testing.assert_allclose(std.detach(), ratio * theirs, rtol=1e-5)
+
+    smaller, _ = built(tiny("spot-handstand"))
+    smaller.alg.critic.load_state_dict(weights["critic_state_dict"])
+    size = len(env.unwrapped.task.privileged().scale) if privileged else 360
+    view = rng.normal(size=(50, size)).astype(np.float32)
+    view[:, :45] = observed[:, :45]
+    values = [
+        model.mlp(torch.tensor(numbers)).detach().numpy()
+        for model, numbers in ((smaller.alg.critic, seen), (runner.alg.critic, view))
+    ]
+    np.testing.assert_allclose(values[1], values[0], atol=1e-4)
+
+
+def test_the_same_observations_and_scale_need_no_lift():
+    deployment = make_env("spot-handstand").unwrapped.task.deployment()
+    assert lift_from_less(deployment, deployment) is None
+
+
+def test_a_policy_that_sees_more_is_refused(space_run):
+    robots, space = (make_env("spot-handstand", preset=name).unwrapped.task.deployment() for name in ("robot", "cpu"))
+    with pytest.raises(CurriculumError, match=r"that sees .*_before_1.* cannot begin.*no fewer moments"):
+        lift_from_less(robots, space)
+    plane = make_env("spot-planar-handstand").unwrapped.task.deployment()
+    with pytest.raises(CurriculumError, match="expected a policy of the same joints"):
+        lift_from_less(plane, space)
+    config = dataclasses.replace(tiny("spot-handstand", mirrored=False, sideways_std=None), start_from=str(space_run))
+    runner, env = built(config)
+    with pytest.raises(CurriculumError, match=r"trained with --ppo\.mirrored True"):
+        begin_with(runner.alg, env, config)
 
 
 @pytest.mark.parametrize(
