@@ -37,7 +37,10 @@ from .array_kinds import array_namespace, clipped, columns, constant, put_rows
 from .guard.limits import ByKind, by_kind
 from .spot_model import KNEE_ANGLES, KNEE_TORQUES, RobotSpec
 
-__all__ = ["LIMITERS", "CommandLimiter", "CommandLimits", "JointTable"]
+__all__ = ["BEYOND", "LIMITERS", "CommandLimiter", "CommandLimits", "JointTable"]
+
+BEYOND: Final = 0.1
+"""How far beyond a joint's range targets may lie in a training with looser limits, rad per looseness beyond 1."""
 
 _REACH: Final = ByKind(hx=0.95, hy=1.15, kn=1.55)
 _SLEW: Final = ByKind(hx=0.29, hy=0.29, kn=0.34)
@@ -186,7 +189,9 @@ class CommandLimiter:
         self.change: Any = xp.zeros_like(held)
         """By how much they differ from those before, ``(n, joints)``."""
         self.looseness = 1.0
-        """Factor on reach, slew and its change, which a training may make larger; 1 wherever a policy runs."""
+        """Factor on torque, reach, slew and its change, which a training may make larger; 1 wherever a policy runs.
+
+        With it targets may lie beyond the joints' range, too, by :data:`BEYOND` for every 1 that it is larger."""
         self._passes = policy_step / (policy_step + limits.filter_seconds)
         self._lower = constant(self.joints.lower + limits.margin, held)
         self._upper = constant(self.joints.upper - limits.margin, held)
@@ -221,12 +226,13 @@ class CommandLimiter:
         """
         last = self.targets
         targets = asked if self.limits.filter_seconds == 0.0 else last + self._passes * (asked - last)
-        room = self.limits.torque_share * self.joints.torque_limits(positions)
+        room = self.looseness * self.limits.torque_share * self.joints.torque_limits(positions)
         middle = positions + damping * velocities / stiffness
         targets = clipped(targets, middle - room / stiffness, middle + room / stiffness)
         reach, slew, slew_change = (self.looseness * limit for limit in (self._reach, self._slew, self._slew_change))
         targets = clipped(targets, positions - reach, positions + reach)
-        targets = clipped(targets, self._lower, self._upper)
+        beyond = BEYOND * (self.looseness - 1.0)
+        targets = clipped(targets, self._lower - beyond, self._upper + beyond)
         xp = array_namespace(last)
         low = xp.maximum(-slew, self.change - slew_change)
         high = xp.minimum(slew, self.change + slew_change)

@@ -19,13 +19,12 @@ import numpy as np
 
 from adc_wrappers.cli.main import main as adc
 from adc_wrappers.core.errors import RunFolderError
-from adc_wrappers.runs.folder import source_commit
 from adc_wrappers.study.results import METRICS, StudyResults, read_results
 
 TASK, CONDITIONS = "spot-planar-handstand", ("task_progress", "train_at_target")
 ALPHAS, KLS = (0.9, 1.2, 1.6), (0.02, 0.03, 0.05)
-ALPHA, KL, STD = 1.2, 0.03, 0.35
-"""The recipe's; the first deviation of actions is kept in rad when α changes."""
+KL, DEVIATION = 0.03, 0.42
+"""The target KL with which α is chosen, and the first deviation of actions in rad, whatever α is."""
 
 _PAGE = Path("benchmarks/tuning.md")
 
@@ -51,7 +50,7 @@ def train(setting: Setting, out: Path, options: argparse.Namespace) -> None:
         "study", "run", TASK, "--conditions", *CONDITIONS, "--no-report", "--out", str(out / setting.folder),
         "--steps", str(options.steps), "--seeds", str(options.seeds), "--first-seed", str(options.first_seed),
         "--episodes", str(options.episodes), "--jobs", str(options.jobs), "--set", f"action_scale={setting.alpha:g}",
-        "--ppo.target-kl", f"{setting.kl:g}", "--ppo.initial-std", f"{STD * ALPHA / setting.alpha:.4g}",
+        "--ppo.target-kl", f"{setting.kl:g}", "--ppo.initial-std", f"{DEVIATION / setting.alpha:.4g}",
     ]  # fmt: skip
     if adc(words):
         raise SystemExit(f"the study of {setting} failed.")
@@ -81,11 +80,14 @@ def best_alphas(out: Path) -> list[float]:
 
 def page(settings: list[Setting], out: Path, command: str) -> str:
     """Return the table."""
+    read = [results for results in (results_of(setting, out) for setting in settings) if results is not None]
+    commits = sorted({run.commit() or "unknown" for results in read for run in results.runs})
     lines = [
         "# Tuning on the planar handstand",
         "",
-        f"Command: `{command}`, commit {source_commit()}. Success at exactly K\\* of every seed and the mean, and the",
-        "mean return. The first deviation of actions is 0.42 rad throughout.",
+        f"Command: `{command}`, commits {', '.join(commits)}.",
+        "Success at exactly K\\* of every seed and the mean, and the mean return. The first deviation of actions is",
+        f"{DEVIATION} rad throughout.",
         "",
         "| α | target KL | seeds | K by task progress | return | training at K\\* | return |",
         "| -: | -: | -: | -: | -: | -: | -: |",
@@ -126,7 +128,8 @@ def main() -> None:
     if options.run:
         for setting in settings[len(first) :]:
             train(setting, options.out, options)
-    text = page(settings, options.out, f"python benchmarks/tuning.py --run --steps {options.steps}")
+    command = f"python benchmarks/tuning.py --run --seeds {options.seeds} --steps {options.steps}"
+    text = page(settings, options.out, command)
     _PAGE.write_text(text)
     print(text)
 

@@ -17,9 +17,9 @@ from adc_wrappers.core.cores import available_cores
 
 from .models import TaskModel
 
-__all__ = ["CpuPPO"]
+__all__ = ["LOWEST_RATE", "CpuPPO"]
 
-_LOWEST_RATE, _HIGHEST_RATE, _RATE_FACTOR = 1e-5, 1e-2, 1.5  # RSL-RL's own
+LOWEST_RATE, _HIGHEST_RATE, _RATE_FACTOR = 1e-5, 1e-2, 1.5  # RSL-RL's own
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -245,7 +245,7 @@ class CpuPPO(PPO):
         shift = ((minibatch.means - mean) / std).square().sum(-1).mean()
         divergence = 0.5 * float(spread.sum() + shift)
         if divergence > 2.0 * self.desired_kl:
-            self.learning_rate = max(_LOWEST_RATE, self.learning_rate / _RATE_FACTOR)
+            self.learning_rate = max(LOWEST_RATE, self.learning_rate / _RATE_FACTOR)
         elif 0.0 < divergence < 0.5 * self.desired_kl:
             self.learning_rate = min(_HIGHEST_RATE, self.learning_rate * _RATE_FACTOR)
         for group in self.optimizer.param_groups:

@@ -25,6 +25,7 @@ from adc_wrappers.training.trained import check_settings, check_weights, keep_se
 from .config import runner_config
 from .equivariant import EquivariantMLP
 from .models import MirrorGaussian
+from .ppo import LOWEST_RATE
 from .runner import RunFolderRunner, rank
 from .vec_env import RslRlVecEnv, TensorVecEnv
 
@@ -137,6 +138,9 @@ def begin_with(algorithm: Any, env: Any, config: TrainConfig) -> None:
     The other run may be of the same task with fewer moments or another action scale, and its value network may see less
     than this one (``ppo.privileged_value``). A value network that cannot be taken over begins anew.
 
+    A learning rate that follows the KL divergence begins at its lower bound: the first steps of a new optimizer are as
+    large as the rate, whatever the gradient, and at a rate for new networks they unlearn all within ten iterations.
+
     Args:
         algorithm: RSL-RL's PPO, with networks as it made them.
         env: The training env.
@@ -176,6 +180,10 @@ def begin_with(algorithm: Any, env: Any, config: TrainConfig) -> None:
     for name, network in networks.items():
         check_weights(network.state_dict(), found.get(name), f"start_from {folder.path}: {name}")
         network.load_state_dict(found[name])
+    if algorithm.schedule == "adaptive":
+        algorithm.learning_rate = min(algorithm.learning_rate, LOWEST_RATE)
+        for group in algorithm.optimizer.param_groups:
+            group["lr"] = algorithm.learning_rate
 
 
 def _lifts(

@@ -69,8 +69,8 @@ _UP, _DOWN = 0.85, 0.7
 A robot that rises, holds the stance for two seconds and falls is in it for 60 % of the time: with that as the upper one
 noise and latency came before anybody had learned to balance."""
 
-_STEP = 1.0 / 3200.0
-"""By how much in one policy step: from nothing to all of it in a hundred iterations of 32 steps at least."""
+_STEP = 1.0 / 12800.0
+"""By how much in one policy step: from nothing to all of it in four hundred iterations of 32 steps at least."""
 
 LOOSE: Final = 8.0
 """By what factor the limits of a command limiter are wider at level 0."""

@@ -142,6 +142,12 @@ def _stance(step: StandStep) -> Any:
     return as_number(step.holds, step.action)
 
 
+def _single_support(step: StandStep) -> Any:
+    """One in the stance on one foot of the two: what a robot that steps does half of the time."""
+    carrying = array_namespace(step.action).sum(as_number(step.touching[:, step.support], step.action), axis=-1)
+    return as_number(step.holds & (carrying == 1.0), step.action)
+
+
 def _support_feet_in_air(step: StandStep) -> Any:
     return as_number(~any_touching(step.touching, step.support), step.action)
 
@@ -219,6 +225,7 @@ REWARD_TERMS: dict[str, Callable[[StandStep], Any]] = {
     "action_rate": _action_rate,
     "fall": _fall,
     "stance": _stance,
+    "single_support": _single_support,
     "support_feet_in_air": _support_feet_in_air,
     "foot_slip": _foot_slip,
     "joint_acceleration": _joint_acceleration,

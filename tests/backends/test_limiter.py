@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adc_wrappers.backends.base import RobotState
 from adc_wrappers.backends.guard import ROBOT_LIMITS, Guard, Moment
 from adc_wrappers.backends.guard.guard import torque_limits
-from adc_wrappers.backends.limiter import LIMITERS, CommandLimiter, CommandLimits, JointTable
+from adc_wrappers.backends.limiter import BEYOND, LIMITERS, CommandLimiter, CommandLimits, JointTable
 from adc_wrappers.backends.spot_model import NOMINAL_POSE, PLANAR_SPOT, SPOT, knee_torque_limit
 from adc_wrappers.core.errors import CurriculumError
 from adc_wrappers.envs.spot.body import spot_mirror
@@ -52,6 +52,19 @@ def test_range_reach_slew_and_torque_each_by_itself():
     np.testing.assert_allclose(torque[0, inside], -22.5)
     knee = knee_torque_limit(POSE[KN])
     assert torque[0, KN] == pytest.approx(-0.5 * knee) or down[0, KN] == pytest.approx(SPOT.actuated[KN].lower)
+
+
+def test_a_training_may_loosen_every_limit():
+    far = POSE[None] + 9.0
+    for changes, joint, expected in (
+        ({"reach": 0.2}, 0, POSE[0] + 0.4),
+        ({"slew": 0.1}, KN, POSE[KN] + 0.2),
+        ({"torque_share": 0.25}, 0, POSE[0] + 0.5 * 45.0 / 40.0),
+        ({"margin": 0.03}, HY, SPOT.actuated[HY].upper - 0.03 + BEYOND),
+    ):
+        loose = limiter(**wide(**changes))
+        loose.looseness = 2.0
+        assert loose(far, POSE[None], STILL, K, B)[0, joint] == pytest.approx(expected), changes
 
 
 def test_a_filter_goes_a_share_of_the_way():

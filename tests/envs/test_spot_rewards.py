@@ -197,6 +197,22 @@ def test_terms_that_are_on_or_off() -> None:
         assert found == pytest.approx([lifted, air, fall]), touching
 
 
+def test_a_step_is_the_stance_on_one_foot() -> None:
+    task, robots = fake_task(preset="authors", scale_by_dt=False, weights={"single_support": 1.0})
+    upright = (1.0, 0.0, 0.0)
+    for touching, gravity, expected in (
+        (("fl_foot",), upright, 1.0),
+        (("fr_foot",), upright, 1.0),
+        (("fl_foot", "fr_foot"), upright, 0.0),
+        (("fl_foot", "hl_foot"), upright, 0.0),
+        ((), upright, 0.0),
+        (("fl_foot",), (0.0, 0.0, -1.0), 0.0),
+    ):
+        robots.now = make_state(touching=touching, projected_gravity=np.array([gravity]))
+        task.look()
+        assert task.reward_terms()["single_support"][0] == expected, (touching, gravity)
+
+
 def test_a_touch_counts_above_one_newton() -> None:
     state = make_state()
     state.contact_forces[0, link("hl_foot")] = 1.0
@@ -243,6 +259,7 @@ def test_torch_gives_the_numbers_of_numpy() -> None:
     state, inputs = random_state(n), reward_inputs(n)
     state.projected_gravity[:5], state.contact_forces[:5] = HANDSTAND.gravity, 0.0
     state.contact_forces[:5, [4, 8]] = 50.0  # some are in the stance
+    state.contact_forces[:2, 4] = 0.0  # on one foot
     state.joint_velocities[5:] *= 20.0  # and some are too fast, too strong and land too hard
     state.joint_torques[5:] *= 20.0
     state.contact_forces[5:9, 4] = 600.0

@@ -24,7 +24,8 @@ PAIRS = np.array([[1, 4], [2, 5], [7, 10], [8, 11]])
 
 
 def tiny(task, *, seed=0, preset="cpu", **changes):
-    config = default_config(task, "mujoco", {"preset": preset}, seed=seed)
+    scale = {"action_scale": 1.2} if preset == "cpu" else {}
+    config = default_config(task, "mujoco", {"preset": preset, **scale}, seed=seed)
     hidden = changes.pop("hidden", (16, 8) if "planar" in task else (24, 16))
     ppo = dataclasses.replace(
         config.ppo, total_steps=64, num_envs=4, n_steps=8, batch_size=16, n_epochs=1, hidden=hidden, output_gain=1.0
@@ -119,6 +120,7 @@ def test_a_run_of_the_same_task_hands_its_networks_on(planar_run, tmp_path):
     weights = read_tensors(RunFolder.open(planar_run).checkpoints.load_latest(), "parameters.pt")
     for name, tensor in runner.alg.get_policy().state_dict().items():
         assert torch.equal(tensor, weights["actor_state_dict"][name])
+    assert runner.alg.learning_rate == 1e-5 and {group["lr"] for group in runner.alg.optimizer.param_groups} == {1e-5}
     trained = finish_run(config, tmp_path / "on")
     assert trained.config()["start_from"] == str(planar_run)
 
