@@ -174,7 +174,7 @@ class Train(TrainingOptions):
             return config
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise CurriculumError(
-                "the recipe trains in the plane first, which one process does: train that by itself, and give it "
+                "the recipe trains another one first, which one process does: train that by itself, and give it "
                 "with --start-from under torchrun."
             )
         before = _first_folder(folder.path)

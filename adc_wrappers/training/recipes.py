@@ -54,8 +54,20 @@ class Recipe:
     first: tuple[str, str] | None = None
     """Task and recipe that ``adc train`` trains before, to begin with its policy; a study begins with nothing."""
 
+    for_first: tuple[str, ...] = ()
+    """Settings that the training before has too, where they are given."""
 
-HANDSTAND_CPU = Recipe(
+
+BY_PROGRESS = {
+    "driver": "task_progress",
+    "task_progress_min": 0.0,
+    "task_progress_max": 0.5,
+    "monotone": True,
+    "hold_share": 0.4,
+}
+"""K follows the share of steps in the stance, and arrives at K* with one half of them."""
+
+HINDSTAND_CPU = Recipe(
     trainer="rsl_rl",
     workers="batch",
     ppo=PpoConfig(
@@ -83,13 +95,29 @@ HANDSTAND_CPU = Recipe(
     curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.5},
     checkpoint_every=50,
 )
-"""The handstand on two cores, see ``docs/recipes/handstand_cpu.md``."""
+"""The stance on the hind feet on two cores: what the handstand was trained with at first."""
 
-HANDSTAND_SUCCESS = dataclasses.replace(
-    HANDSTAND_CPU,
+HINDSTAND_SUCCESS = dataclasses.replace(
+    HINDSTAND_CPU,
     curriculum={"driver": "success", "success_min": 0.0, "success_max": 0.5, "monotone": True, "hold_share": 0.5},
 )
 """The same, with K driven by the success rate: standing on four feet, however long, does not soften the joints."""
+
+HANDSTAND_CPU = dataclasses.replace(
+    HINDSTAND_CPU,
+    ppo=dataclasses.replace(
+        HINDSTAND_CPU.ppo, total_steps=8_000_000, initial_std=0.2625, sideways_std=0.1125, min_std=0.0375
+    ),
+    settings={"preset": "stepping", "physics_step": 0.004, "decimation": 5},
+    curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.4},
+)
+"""The handstand on two cores, see ``docs/recipes/handstand_cpu.md``; K follows the paper's rule."""
+
+HANDSTAND_PROGRESS = dataclasses.replace(HANDSTAND_CPU, curriculum=BY_PROGRESS)
+"""The same, with K driven by the share of steps in the stance: the quickest."""
+
+HANDSTAND_SUCCESS = dataclasses.replace(HANDSTAND_CPU, curriculum=HINDSTAND_SUCCESS.curriculum)
+"""The same, with K driven by the success rate."""
 
 HANDSTAND_AUTHORS = Recipe(
     trainer="rsl_rl",
@@ -126,20 +154,15 @@ PLANAR_HANDSTAND = Recipe(
 
 α and the target KL divergence are those with which training at K* was best (``benchmarks/tuning.md``)."""
 
-_BY_PROGRESS = {
-    "driver": "task_progress",
-    "task_progress_min": 0.0,
-    "task_progress_max": 0.5,
-    "monotone": True,
-    "hold_share": 0.4,
-}
-
 HANDSTAND_ROBOT = dataclasses.replace(
     HANDSTAND_CPU,
-    ppo=dataclasses.replace(HANDSTAND_CPU.ppo, total_steps=40_000_000, initial_std=0.25, sideways_std=0.1),
+    ppo=dataclasses.replace(
+        HANDSTAND_CPU.ppo, total_steps=40_000_000, initial_std=0.25, sideways_std=0.1, privileged_value=True
+    ),
     settings={"preset": "robot", "physics_step": 0.004, "decimation": 5},
-    curriculum=_BY_PROGRESS,
-    first=("spot-planar-handstand", "robot"),
+    curriculum=BY_PROGRESS,
+    first=("spot-handstand", "progress"),
+    for_first=("fall_cost", "late_fall_cost", "linear_velocity", "model", "scale_by_dt", "time_limit"),
 )
 """A handstand that may run on a robot, see ``docs/recipes/handstand_robot.md``: behind the command limiter."""
 
@@ -156,16 +179,16 @@ PLANAR_ROBOT = dataclasses.replace(
         **PLANAR_HANDSTAND.settings,
         "preset": "robot",
         "action_scale": 1.7,
-        "weights": {"support_feet_in_air": 0.0},
+        "weights": {"support_feet_in_air": 0.0, "single_support": 0.0},
     },
-    curriculum=_BY_PROGRESS,
+    curriculum=BY_PROGRESS,
 )
 """The same in the plane of symmetry, for quick trials."""
 
 PLANAR_DEMO = dataclasses.replace(
     PLANAR_HANDSTAND,
     ppo=dataclasses.replace(PLANAR_HANDSTAND.ppo, total_steps=1_500_000),
-    curriculum=_BY_PROGRESS,
+    curriculum=BY_PROGRESS,
 )
 """What ``adc demo`` shows: half of the steps, where conditions differ most, and K by the task's own progress."""
 
@@ -206,12 +229,13 @@ _SB3_DEFAULT = Recipe(trainer="sb3", workers="dummy", ppo=PpoConfig())
 RECIPES: dict[str, dict[str, Recipe]] = {
     "spot-handstand": {
         "default": HANDSTAND_CPU,
+        "progress": HANDSTAND_PROGRESS,
         "success": HANDSTAND_SUCCESS,
         "authors": HANDSTAND_AUTHORS,
         "robot": HANDSTAND_ROBOT,
     },
     "spot-planar-handstand": {"default": PLANAR_HANDSTAND, "demo": PLANAR_DEMO, "robot": PLANAR_ROBOT},
-    "spot-hindstand": {"default": HANDSTAND_CPU, "success": HANDSTAND_SUCCESS, "authors": HANDSTAND_AUTHORS},
+    "spot-hindstand": {"default": HINDSTAND_CPU, "success": HINDSTAND_SUCCESS, "authors": HANDSTAND_AUTHORS},
     "cartpole": {
         "default": Recipe(
             trainer="sb3",
@@ -291,6 +315,9 @@ def default_config(
     """
     chosen = find_recipe(task, recipe)
     merged = {**chosen.settings, **(settings or {})}
+    for name, ours in chosen.settings.items():
+        if isinstance(ours, Mapping) and isinstance(merged[name], Mapping):
+            merged[name] = {**ours, **merged[name]}
     schedule = dict(chosen.curriculum)
     if schedule.get("hold_share") or schedule.get("driver") == "time":
         schedule.setdefault("total_iterations", chosen.ppo.iterations)
@@ -315,20 +342,22 @@ def default_config(
 def first_config(config: TrainConfig) -> TrainConfig | None:
     """Return the config of the training that a recipe wants done before; None if it wants none.
 
-    It has the seed, the stiffnesses, and the settings other than the recipe's, of the training that it is for.
+    It has the seed, the stiffnesses, and what the recipe names of the settings, of the training that it is for.
     """
     recipe = find_recipe(config.task, config.recipe)
     if recipe.first is None:
         return None
     task, name = recipe.first
     ends = {key: getattr(config.curriculum, key) for key in ("start_stiffness", "target_stiffness")}
-    if not all(isinstance(value, float | int) for value in ends.values()):
+    if task != config.task and not all(isinstance(value, float | int) for value in ends.values()):
         raise CurriculumError(
             f"the recipe trains {task} first, whose joints are others: expected one stiffness for all joints, got "
             f"{ends}. Train {task} yourself and give it with --start-from."
         )
     settings = find_task(config.task).task_settings(config.settings)
-    own = {key: value for key, value in settings.items() if recipe.settings.get(key) != value}
+    own = {
+        key: settings[key] for key in recipe.for_first if key in settings and recipe.settings.get(key) != settings[key]
+    }
     known = find_task(task).backends
     first = default_config(task, config.backend if config.backend in known else known[0], own, recipe=name)
     curriculum = dataclasses.replace(first.curriculum, seed=config.seed, **ends)

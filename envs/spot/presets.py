@@ -90,6 +90,12 @@ _CPU = {
     "fall": -1250.0,
 }
 
+_STEPPING = {
+    **_CPU,
+    "single_support": 1.0,  # balance by steps: standing still does not hold a handstand
+    "support_feet_in_air": -5.0,  # a hop balances, too, but it is no stance
+}
+
 PRESETS: dict[str, SpotPreset] = {
     "paper": SpotPreset(
         weights=_SHARED,
@@ -123,14 +129,22 @@ PRESETS: dict[str, SpotPreset] = {
         angular_axes=(0, 1, 2),
         push_axes=(0, 1),
     ),
+    "stepping": SpotPreset(
+        weights=_STEPPING,
+        late_fall=-500.0,
+        action_scale=1.6,
+        action_limit=1.0,
+        fall_links=("body", "hip", "uleg"),
+        angular_axes=(0, 1, 2),
+        push_axes=(0, 1),
+    ),
     "robot": SpotPreset(
         weights={
-            **_CPU,
+            **_STEPPING,
             "action_rate": -0.5,
             "torque_excess": -1.0,
             "joint_speed_excess": -1.0,
             "foot_impact": -0.5,
-            "support_feet_in_air": -10.0,  # a hop balances, too, but it is no stance
             "foot_slip": -0.5,
         },
         late_fall=-500.0,

@@ -33,8 +33,8 @@ class SpotSettings:
     """Settings of Spot's stances; None takes the preset's number."""
 
     preset: str = "paper"
-    """``"paper"``, ``"authors"``, ``"cpu"`` (the CPU recipe) or ``"robot"``: rewards, actions, contacts that end an
-    episode; the last also a command limiter, and sensors and delays as a robot has them."""
+    """``"paper"``, ``"authors"``, ``"cpu"``, ``"stepping"`` (the CPU recipe) or ``"robot"``: rewards, actions, contacts
+    that end an episode; the last also a command limiter, and sensors and delays as a robot has them."""
 
     randomize: bool | str | Sequence[str] = True
     """True or False for all of the preset's domain randomization, or names of what is randomized: ``friction``,

@@ -15,7 +15,7 @@ def options(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cuda:0", help="cuda:0, cpu, …")
     parser.add_argument("--engine", choices=("newton", "physx"), default="newton")
     parser.add_argument("--source", choices=("auto", "generated", "isaac"), default="auto", help="whose Spot")
-    parser.add_argument("--preset", default="paper", help="paper, authors or cpu: rewards, actions, contacts")
+    parser.add_argument("--preset", default="paper", help="paper, authors, cpu or stepping: rewards, actions, contacts")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default="runs/isaaclab-handstand", help="folder for checkpoints and logs")
     return parser

@@ -93,7 +93,7 @@ def test_the_counter_counts(read):
     assert reads.total == 1
 
 
-@pytest.mark.parametrize("preset", ["paper", "authors", "cpu"])
+@pytest.mark.parametrize("preset", ["paper", "authors", "cpu", "stepping"])
 def test_a_step_of_spots_sends_nothing_to_the_device(preset):
     """Nor does a step with a reset: indices and numbers are there from the first one on."""
     state = RobotState(*(torch.as_tensor(np.asarray(part), dtype=torch.float32) for part in make_state(4)))

@@ -53,7 +53,7 @@ def make_logic(state: Any, action: Any, stance: Stance = HANDSTAND, **settings: 
 
 
 @pytest.mark.parametrize("stance", [HANDSTAND, HINDSTAND], ids=lambda stance: stance.name)
-@pytest.mark.parametrize("preset", ["paper", "authors", "cpu"])
+@pytest.mark.parametrize("preset", ["paper", "authors", "cpu", "stepping"])
 @pytest.mark.parametrize("early_termination", [True, False])
 def test_torch_judges_rewards_and_learns_as_numpy_does(preset: str, stance: Stance, early_termination: bool) -> None:
     rng, run = np.random.default_rng(1), states(40)
@@ -84,7 +84,7 @@ def test_torch_judges_rewards_and_learns_as_numpy_does(preset: str, stance: Stan
         here.begin(ended)
         there.begin(torch.as_tensor(ended))
     if stance is HANDSTAND:
-        assert (here.state_dict()["stance_share"] > 0.0) == (preset == "cpu")
+        assert (here.state_dict()["stance_share"] > 0.0) == (preset in ("cpu", "stepping"))
 
 
 def test_it_goes_on_after_steps_under_inference_mode() -> None:

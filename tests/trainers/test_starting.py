@@ -24,7 +24,7 @@ PAIRS = np.array([[1, 4], [2, 5], [7, 10], [8, 11]])
 
 
 def tiny(task, *, seed=0, preset="cpu", **changes):
-    scale = {"action_scale": 1.2} if preset == "cpu" else {}
+    scale = {"action_scale": 1.2} if preset == "cpu" else {}  # whatever the recipe's is
     config = default_config(task, "mujoco", {"preset": preset, **scale}, seed=seed)
     hidden = changes.pop("hidden", (16, 8) if "planar" in task else (24, 16))
     ppo = dataclasses.replace(
@@ -228,13 +228,13 @@ def test_the_command_begins_where_another_run_ended(planar_run, tmp_path, capsys
 
 @pytest.fixture
 def small_robot_recipes(monkeypatch):
-    """The recipes `robot`, with a training of two iterations."""
+    """The recipe `robot` and the one that it begins with, each a training of two iterations."""
     small = PpoConfig(
         total_steps=64, num_envs=4, n_steps=8, batch_size=16, n_epochs=1, hidden=(8, 8), scale_observations=True
     )
-    for task in ("spot-planar-handstand", "spot-handstand"):
-        recipe = dataclasses.replace(RECIPES[task]["robot"], ppo=small)
-        monkeypatch.setitem(RECIPES[task], "robot", recipe)
+    for name in ("progress", "robot"):
+        recipe = dataclasses.replace(RECIPES["spot-handstand"][name], ppo=small)
+        monkeypatch.setitem(RECIPES["spot-handstand"], name, recipe)
 
 
 def test_what_a_recipe_begins_with_can_be_left_out(tmp_path, small_robot_recipes):
@@ -245,36 +245,37 @@ def test_what_a_recipe_begins_with_can_be_left_out(tmp_path, small_robot_recipes
 
 
 @pytest.mark.slow
-def test_a_recipe_that_begins_with_the_plane_trains_it_first(tmp_path, small_robot_recipes, monkeypatch, capsys):
+def test_a_recipe_that_begins_with_another_trains_that_first(tmp_path, small_robot_recipes, monkeypatch, capsys):
     out, first = tmp_path / "run", tmp_path / "run-first"
     words = ["train", "spot-handstand", "--recipe", "robot", "--out", str(out), "--eval-episodes", "0"]
-    given = ["--seed", "4", "--set", "fall_cost=20.0", "--curriculum.target-stiffness", "42"]
+    given = ["--seed", "4", "--set", "fall_cost=20.0", "moments=2", "--curriculum.target-stiffness", "42"]
     assert main([*words, *given]) == 0
-    plane, space = RunFolder.open(first).config(), RunFolder.open(out).config()
-    assert space["start_from"] == str(first)
-    assert (plane["task"], plane["seed"], plane["settings"]["fall_cost"]) == ("spot-planar-handstand", 4, 20.0)
-    assert plane["curriculum"]["target_stiffness"] == 42.0
-    assert plane["settings"]["preset"] == "robot"
+    before, after = RunFolder.open(first).config(), RunFolder.open(out).config()
+    assert after["start_from"] == str(first)
+    assert (before["recipe"], before["seed"], before["settings"]["fall_cost"]) == ("progress", 4, 20.0)
+    assert before["curriculum"]["target_stiffness"] == 42.0
+    assert before["settings"]["preset"] == "stepping" and "moments" not in before["settings"]
+    assert after["settings"]["preset"] == "robot" and after["settings"]["moments"] == 2
     assert RunFolder.open(first).checkpoints.load_latest().step == 64
     capsys.readouterr()
     assert main([*words, "--resume", "--steps", "96"]) == 0
-    assert "first spot-planar" not in capsys.readouterr().out  # it is done
+    assert "first spot-handstand" not in capsys.readouterr().out  # it is done
     assert main([*words, *given]) != 0  # both folders are in the way
     shutil.rmtree(out)
     assert main([*words, *given]) != 0  # as is the first alone
     assert f"{first} exists" in " ".join(capsys.readouterr().err.split())
     assert main([*words, *given, "--overwrite"]) == 0
     shutil.rmtree(out / "checkpoints")
-    shutil.rmtree(first / "checkpoints")  # as if it had been stopped in the plane
+    shutil.rmtree(first / "checkpoints")  # as if it had been stopped in the first
     assert main([*words, "--resume"]) == 0
     assert RunFolder.open(first).checkpoints.load_latest().step == 64
+    each = CurriculumConfig(start_stiffness=[60.0] * 12, target_stiffness=[40.0] * 12, length_max=1.0)
+    config = dataclasses.replace(default_config("spot-handstand", "mujoco", recipe="robot"), curriculum=each)
+    assert first_config(config).curriculum.target_stiffness == each.target_stiffness
+    plane = dataclasses.replace(RECIPES["spot-handstand"]["robot"], first=("spot-planar-handstand", "robot"))
+    monkeypatch.setitem(RECIPES["spot-handstand"], "robot", plane)
     with pytest.raises(CurriculumError, match="one stiffness for all joints"):
-        first_config(
-            dataclasses.replace(
-                default_config("spot-handstand", "mujoco", recipe="robot"),
-                curriculum=CurriculumConfig(start_stiffness=[60.0] * 12, target_stiffness=[40.0] * 12, length_max=1.0),
-            )
-        )
+        first_config(config)
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main([*words[:-3], str(tmp_path / "two"), "--eval-episodes", "0"]) != 0
     assert "give it with --start-from" in " ".join(capsys.readouterr().err.split())
