@@ -106,7 +106,7 @@ HINDSTAND_SUCCESS = dataclasses.replace(
 HANDSTAND_CPU = dataclasses.replace(
     HINDSTAND_CPU,
     ppo=dataclasses.replace(
-        HINDSTAND_CPU.ppo, total_steps=8_000_000, initial_std=0.2625, sideways_std=0.1125, min_std=0.0375
+        HINDSTAND_CPU.ppo, total_steps=10_000_000, initial_std=0.2625, sideways_std=0.1125, min_std=0.0375
     ),
     settings={"preset": "stepping", "physics_step": 0.004, "decimation": 5},
     curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.4},
