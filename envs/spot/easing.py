@@ -63,11 +63,17 @@ class FallCost:
         self.share = share
 
 
-_UP, _DOWN = 0.9, 0.8
-"""Shares of robots in the stance above which the world gets stricter, and below which it gives way again.
+_UP, _DOWN = 0.75, 0.6
+"""Shares of episodes without a fall above which the world gets stricter, and below which it gives way again.
 
-A robot that rises, holds the stance for two seconds and falls is in it for three quarters of the time. With 60 or 75 %
-as the upper one the world got stricter before anybody had learned to balance, and episodes fell to two seconds."""
+Episodes, not robots in the stance: a robot that rises, holds the stance for two seconds and falls is in it for three
+quarters of the time, and one that falls at its start is hardly seen beside those that stand for long."""
+
+_IN_STANCE = 0.5
+"""Share of robots in the stance below which the world does not get stricter: who stands on four feet does not fall."""
+
+_EPISODE_RATE = 1.0 / 400.0
+"""Weight of one episode in the moving average of those without a fall."""
 
 _STEP = 1.0 / 12800.0
 """By how much in one policy step: from nothing to all of it in four hundred iterations of 32 steps at least."""
@@ -82,14 +88,16 @@ _LEAST_COST: Final = 0.02
 class Strictness:
     """The share of noise, latency, command limits and costs of rough motion in training, from nothing to all of it.
 
-    It grows while nearly all robots are in the stance, stays where it is while most of them are, and gives way while
-    fewer are: a policy that has found the stance without limits learns to do with them, and one that loses it gets it
-    back. An evaluation has all of it.
+    It grows while robots are in the stance and most episodes end without a fall, stays where it is while more than half
+    do, and gives way while fewer do: a policy that has found the stance without limits learns to do with them, and one
+    that loses it gets it back. An evaluation has all of it.
     """
 
     def __init__(self) -> None:
         self.level = 0.0
         """In [0, 1]."""
+        self.kept = 0.0
+        """Moving average of the share of episodes that end without a fall."""
 
     @property
     def looseness(self) -> float:
@@ -101,20 +109,27 @@ class Strictness:
         """Factor on the weights of costs of rough motion: 1 at level 1."""
         return _LEAST_COST + (1.0 - _LEAST_COST) * self.level
 
+    def note_ends(self, falls: float, episodes: int) -> None:
+        """Take note of episodes that ended, so many of them with a fall."""
+        weight = 1.0 - (1.0 - _EPISODE_RATE) ** episodes
+        if episodes:
+            self.kept += weight * (1.0 - falls / episodes - self.kept)
+
     def note(self, share: float) -> None:
-        """Take note of the average share of robots in the stance after a policy step."""
-        if share > _UP:
+        """Move after a policy step, in which on average this share of robots is in the stance."""
+        if self.kept > _UP and share > _IN_STANCE:
             self.level = min(self.level + _STEP, 1.0)
-        elif share < _DOWN:
+        elif self.kept < _DOWN:
             self.level = max(self.level - _STEP, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint needs."""
-        return {"level": self.level}
+        return {"level": self.level, "kept": self.kept}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore it."""
-        level = state.get("level")
-        if not isinstance(level, float) or not 0.0 <= level <= 1.0:
-            raise CurriculumError(f"task state: expected level in [0, 1], got {level!r}.")
-        self.level = level
+        """Restore it; a checkpoint of an older version does not know how many episodes had no fall."""
+        for name in ("level", "kept"):
+            value = state.get(name, 0.0 if name == "kept" else None)
+            if not isinstance(value, float) or not 0.0 <= value <= 1.0:
+                raise CurriculumError(f"task state: expected {name} in [0, 1], got {value!r}.")
+            setattr(self, name, value)

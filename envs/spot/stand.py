@@ -84,7 +84,10 @@ class StandLogic:
         return RewardInputs(*map(copied, parts))
 
     def begin(self, env_ids: Any) -> None:
-        """Begin new episodes: nobody in them has fallen."""
+        """Begin new episodes: nobody in them has fallen. What ended before them is taken note of."""
+        if self.training and self._led and self.strictness is not None:
+            ended = self.fallen[env_ids]
+            self.strictness.note_ends(float(ended.sum()), len(ended))
         fill_rows(self.fell, env_ids, False)
 
     def step(self, state: RobotState, before: RewardInputs, action: Any, *, stopped: bool = False) -> None:

@@ -237,20 +237,46 @@ def test_torch_measures_as_numpy_does():
         np.testing.assert_allclose(part_too.numpy(), part)
 
 
-@given(st.lists(st.floats(0.0, 1.0), max_size=50), st.integers(1, 500))
-def test_the_world_gets_stricter_while_most_are_in_the_stance_and_gives_way_when_few_are(shares, steps):
+@given(st.lists(st.tuples(st.floats(0.0, 1.0), st.integers(0, 8)), max_size=50), st.integers(1, 500))
+def test_the_world_gets_stricter_while_few_fall_and_gives_way_when_many_do(shares, steps):
     strictness = Strictness()
-    for share in shares:
+    for share, falls in shares:
         before = strictness.level
         for _ in range(steps):
+            strictness.note_ends(float(falls), 8)
             strictness.note(share)
-        assert 0.0 <= strictness.level <= 1.0
-        assert strictness.level >= before or share < 0.8
-        assert strictness.level <= before or share > 0.9
+        assert 0.0 <= strictness.level <= 1.0 and 0.0 <= strictness.kept <= 1.0
+        assert strictness.level <= before or share > 0.5
     assert 1.0 <= strictness.looseness <= 8.0
     restored = Strictness()
     restored.load_state_dict(strictness.state_dict())
-    assert restored.level == strictness.level
+    assert (restored.level, restored.kept) == (strictness.level, strictness.kept)
+
+
+@pytest.mark.parametrize(("falls", "share", "sign"), [(1, 0.9, 1), (1, 0.4, 0), (3, 0.9, 0), (5, 0.9, -1)])
+def test_episodes_without_a_fall_decide(falls, share, sign):
+    strictness = Strictness()
+    strictness.level = 0.5
+    for _ in range(2000):
+        strictness.note_ends(float(falls), 8)
+    strictness.note_ends(0.0, 0)  # no episode ended: nothing moves
+    assert strictness.kept == pytest.approx(1.0 - falls / 8)
+    strictness.note(share)
+    assert np.sign(strictness.level - 0.5) == sign
+
+
+def test_the_task_counts_falls_when_new_episodes_begin():
+    task, robots = begun(4, preset="robot")
+    strictness = task.logic.strictness
+    kept = strictness.kept
+    task.begin(np.arange(4), np.random.default_rng(0))
+    assert strictness.kept == kept  # an env by itself is no training
+    task.training = True
+    robots.now.contact_forces[:3, task.logic._fall_links[0]] = 50.0
+    task.look()
+    strictness.kept = 1.0
+    task.begin(np.arange(4), np.random.default_rng(0))
+    assert strictness.kept == pytest.approx(1.0 - 0.75 * (1.0 - (1.0 - 1.0 / 400.0) ** 4))
 
 
 @pytest.mark.parametrize("level", [None, "0.5", -0.1, 1.5, True])
@@ -279,7 +305,8 @@ def test_command_limits_grow_narrow_in_training_and_are_whole_in_evaluation():
     assert changes[2] <= 0.34 + 1e-9
     assert by_itself == changes[2]
     task.logic.strictness.level = 0.0
-    assert task.state_dict() == {"stance_share": task.logic.fall_cost.share, "level": 0.0}
+    kept = task.logic.strictness.kept
+        assert task.state_dict() == {"stance_share": task.logic.fall_cost.share, "level": 0.0, "kept": kept}
     task.training = False
     assert first_change() == changes[2]
 
