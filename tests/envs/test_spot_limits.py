@@ -306,7 +306,7 @@ def test_command_limits_grow_narrow_in_training_and_are_whole_in_evaluation():
     assert by_itself == changes[2]
     task.logic.strictness.level = 0.0
     kept = task.logic.strictness.kept
-        assert task.state_dict() == {"stance_share": task.logic.fall_cost.share, "level": 0.0, "kept": kept}
+    assert task.state_dict() == {"stance_share": task.logic.fall_cost.share, "level": 0.0, "kept": kept}
     task.training = False
     assert first_change() == changes[2]
 
