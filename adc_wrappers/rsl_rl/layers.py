@@ -60,8 +60,15 @@ def product(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
     """
     if _ONEDNN is None or not _for_onednn(rows) or not _for_onednn(weight):
         return nn.functional.linear(rows, weight, bias)
-    found: torch.Tensor = _ONEDNN(rows, weight, bias, "none", [], "")
+    found: torch.Tensor = _ONEDNN(_dense(rows), _dense(weight), bias, "none", [], "")
     return found
+
+
+def _dense(matrix: torch.Tensor) -> torch.Tensor:
+    """Return a matrix without gaps between its rows or columns: for one with gaps oneDNN may take 300 times as long."""
+    if matrix.is_contiguous() or matrix.t().is_contiguous():
+        return matrix
+    return matrix.t().contiguous().t() if matrix.stride(0) == 1 else matrix.contiguous()
 
 
 def _for_onednn(matrix: torch.Tensor) -> bool:

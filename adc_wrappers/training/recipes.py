@@ -187,11 +187,10 @@ PLANAR_ROBOT = dataclasses.replace(
 
 PLANAR_DEMO = dataclasses.replace(
     PLANAR_HANDSTAND,
-    ppo=dataclasses.replace(PLANAR_HANDSTAND.ppo, total_steps=1_500_000, initial_std=0.35),
-    settings={**PLANAR_HANDSTAND.settings, "action_scale": 1.2},
+    ppo=dataclasses.replace(PLANAR_HANDSTAND.ppo, total_steps=1_500_000),
     curriculum=BY_PROGRESS,
 )
-"""What ``adc demo`` shows: half of the steps, the smaller α of the first study, and K by the task's own progress."""
+"""What ``adc demo`` shows: half of the steps, as in the study, and K by the task's own progress."""
 
 CARTPOLE_NARROW = Recipe(
     trainer="sb3",

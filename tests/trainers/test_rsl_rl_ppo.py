@@ -13,7 +13,7 @@ from rsl_rl.algorithms import PPO
 from adc_wrappers import ActuatorCurriculumVectorWrapper, CurriculumConfig, CurriculumError, make_env
 from adc_wrappers.rsl_rl import CurriculumRunner, RslRlVecEnv, runner_config
 from adc_wrappers.rsl_rl.equivariant import EquivariantMLP
-from adc_wrappers.rsl_rl.layers import QuickElu, QuickLinear, plain_layers, quicken
+from adc_wrappers.rsl_rl.layers import QuickElu, QuickLinear, _dense, plain_layers, product, quicken
 from adc_wrappers.rsl_rl.ppo import CpuPPO
 from adc_wrappers.training import PpoConfig
 
@@ -161,6 +161,18 @@ def test_a_quick_layer_is_the_layer(rows, inputs, outputs):
         results.append((result.detach(), given.grad, layer.weight.grad, layer.bias.grad))
     for theirs, mine in zip(*results, strict=True):
         assert torch.allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_see_no_gaps_in_a_part_of_a_matrix(turned):
+    whole = torch.randn(64, 9)
+    part = whole[:, 2:5].t() if turned else whole[:, 2:5]
+    made = _dense(part)
+    assert torch.equal(made, part) and (made.is_contiguous() or made.t().is_contiguous())
+    other = torch.randn(7, part.shape[1])
+    assert torch.allclose(product(part, other), part @ other.t(), atol=1e-5)
+    assert torch.allclose(product(other, part), other @ part.t(), atol=1e-5)
+    assert _dense(whole) is whole and _dense(whole.t()).data_ptr() == whole.data_ptr()
 
 
 def test_a_quick_layer_takes_what_torch_s_takes():
