@@ -19,7 +19,23 @@ __all__ = ["ArrayCounter", "ScalarCounter", "TensorCounter"]
 _TRUE = b"\x01"
 
 
-class ScalarCounter:
+class _PlainSums:
+    """Totals as plain numbers, which are added up at every step: made into totals when somebody asks."""
+
+    def __init__(self) -> None:
+        self._keep(EpisodeTotals())
+
+    def _keep(self, totals: EpisodeTotals) -> None:
+        self._sums: list[float] = [*totals.sums]
+        self._lengths: list[float] = [*totals.batches]
+
+    def _hand_over(self) -> EpisodeTotals:
+        totals = EpisodeTotals.from_sums(self._sums, tuple(self._lengths))
+        self._keep(EpisodeTotals())
+        return totals
+
+
+class ScalarCounter(_PlainSums):
     """Episodes of one env, by the clock of its wrapper.
 
     Args:
@@ -27,14 +43,9 @@ class ScalarCounter:
     """
 
     def __init__(self, *, batches: bool = False) -> None:
+        super().__init__()
         self._batches = batches
         self._start = 0
-        self._forget()
-
-    def _forget(self) -> None:
-        # plain numbers, added up at every step: totals are made of them when somebody asks
-        self._sums: list[float] = [*EpisodeTotals().sums]
-        self._lengths: list[float] = []
 
     def restart(self, clock: int) -> None:
         """Begin a new episode; what ran before is not counted."""
@@ -60,9 +71,7 @@ class ScalarCounter:
 
     def collect(self) -> EpisodeTotals:
         """Return the totals since the last call."""
-        totals = EpisodeTotals.from_sums(self._sums, tuple(self._lengths))
-        self._forget()
-        return totals
+        return self._hand_over()
 
     @property
     def protected(self) -> bool:
@@ -80,10 +89,10 @@ class ScalarCounter:
         """Restore it."""
         totals = _totals(state)
         self._start = part_of(state, "start", int)
-        self._sums, self._lengths = [*totals.sums], [*totals.batches]
+        self._keep(totals)
 
 
-class ArrayCounter:
+class ArrayCounter(_PlainSums):
     """Episodes of a batch of numpy envs, under any Gymnasium autoreset mode.
 
     Only a clock and each env's start time are kept, so a step in which nothing ends costs two small array operations.
@@ -95,12 +104,12 @@ class ArrayCounter:
     """
 
     def __init__(self, num_envs: int, autoreset_mode: AutoresetMode, *, batches: bool = False) -> None:
+        super().__init__()
         self._batches = batches
         self._clock = 0
         self._start = np.zeros(num_envs, dtype=np.int64)
         # Under NEXT_STEP the step after an episode's end is its reset and belongs to no episode.
         self._gap = 1 if autoreset_mode == AutoresetMode.NEXT_STEP else 0
-        self._totals = EpisodeTotals()
         self._latest: LatestEpisodes | None = None
 
     def restart(self, mask: NDArray[np.bool_] | None = None) -> None:
@@ -115,29 +124,34 @@ class ArrayCounter:
         ended: NDArray[np.int64] = done.nonzero()[0]
         lengths = self._clock - self._start[ended]
         self._start[ended] = self._clock + self._gap
-        kept = (float(lengths.mean()),) if self._batches else ()
-        self._totals += EpisodeTotals(len(ended), float(lengths.sum()), batches=kept)
+        count, total = len(ended), sum(lengths.tolist())
+        self._sums[0] += count
+        self._sums[1] += total
+        if self._batches:
+            self._lengths.append(total / count)
         if self._latest is not None:
             self._latest.note(ended, lengths)
         return ended
 
     def judge(self, env_ids: NDArray[np.int64], successes: NDArray[np.bool_]) -> None:
         """Add the verdicts on episodes that have just been completed."""
-        self._totals += EpisodeTotals(judged=len(successes), successes=int(np.count_nonzero(successes)))
+        self._sums[2] += len(successes)
+        self._sums[3] += int(np.count_nonzero(successes))
         if self._latest is not None:
             self._latest.judge(env_ids, successes)
 
     def measure(self, progress: Any) -> None:
         """Take note of the task's own progress in chosen envs, each in [0, 1]."""
         values = np.asarray(progress, dtype=np.float64)
-        self._totals += EpisodeTotals(measured=values.size, progress_sum=float(values.sum()))
+        self._sums[4] += values.size
+        self._sums[5] += float(values.sum())
 
     def collect(self) -> EpisodeTotals:
         """Return the totals since the last call, or while :attr:`protected` those of each env's latest episode.
 
         While the latest episodes are waited for, there is no progress either: all envs have begun anew.
         """
-        totals, self._totals = self._totals, EpisodeTotals()
+        totals = self._hand_over()
         if self._latest is None or not totals.episodes:
             return totals if self._latest is None or self._latest.ready else EpisodeTotals()
         latest = self._latest.totals(self._clock - self._start).as_one_batch()
@@ -160,13 +174,14 @@ class ArrayCounter:
         return {
             "clock": self._clock,
             "start": self._start.copy(),
-            "totals": self._totals.to_list(),
+            "totals": [*self._sums, *self._lengths],
             "latest": latest,
         }
 
     def load_state_dict(self, state: EnvState) -> None:
         """Restore it."""
-        self._clock, self._totals = part_of(state, "clock", int), _totals(state)
+        self._clock = part_of(state, "clock", int)
+        self._keep(_totals(state))
         put_array(self._start, state, "start")
         self._latest = None
         if state.get("latest") is not None:

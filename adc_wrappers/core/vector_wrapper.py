@@ -103,18 +103,21 @@ class ActuatorCurriculumVectorWrapper(CurriculumMethods, VectorWrapperBase, gym.
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all envs, count, and close the iteration when it is full."""
-        if self._must_reset:
+        clock = self._clock + 1
+        special = clock >= self._alert
+        if special and self._must_reset:
             self._refuse_step()
         result = self.env.step(actions)
-        self._clock += 1
+        self._clock = clock
         if self.adc.training:
             ended = self._counter.step(result[2] | result[3])
             if ended is not None:
                 self._end_episodes(ended, result[4])
-            if self._measures:
-                self._measure(ended, result[4])
-            if self._clock >= self._due:
-                self._close_iteration()
+            if special:
+                if self._measures:
+                    self._measure(ended, result[4])
+                if clock >= self._due:
+                    self._close_iteration()
         result[4]["adc"] = self.adc.report
         return result
 
