@@ -46,7 +46,7 @@ class Train(TrainingOptions):
     spot-planar-handstand, which is lifted into space."""
 
     first: bool = True
-    """Train what the recipe begins with first (`robot`: the plane); without it, the training begins from nothing."""
+    """Train what the recipe begins with first (`robot`: `progress`); without it, the training begins from nothing."""
 
     resume: bool = False
     """Go on from the newest whole checkpoint of the run folder; start if there is none."""
