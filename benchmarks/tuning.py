@@ -31,7 +31,7 @@ _PAGE = Path("benchmarks/tuning.md")
 
 @dataclass(frozen=True)
 class Setting:
-    """What is tried."""
+    """Settings that are tried."""
 
     alpha: float
     """α, rad."""

@@ -79,6 +79,10 @@ class TrainingOptions:
     early_termination: Annotated[bool | None, _as_recipe("early_termination")] = None
     """Whether a failed episode ends at once in training; an evaluation always ends it."""
 
+    episode_steps: Annotated[int | None, _as_recipe("episode_steps")] = None
+    """Policy steps after which an episode of training is cut short, for more beginnings to learn from; an evaluation
+    has the task's own time limit."""
+
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Settings of the task itself, such as start_angle=0.1; `adc envs` lists them."""
 
@@ -111,7 +115,15 @@ class TrainingOptions:
         from adc_wrappers.training import default_config
 
         return self.applied_to(
-            default_config(self.task, self.engine, self.given_settings(), recipe=self.recipe, seed=seed), say
+            default_config(
+                self.task,
+                self.engine,
+                self.given_settings(),
+                recipe=self.recipe,
+                seed=seed,
+                episode_steps=self.episode_steps,
+            ),
+            say,
         )
 
     def given_settings(self) -> dict[str, Any]:
@@ -136,7 +148,7 @@ class TrainingOptions:
         ppo, said = base.ppo.changed(self.ppo)
         if said:
             say(said)
-        names = ("backend", "recipe", "trainer", "workers", "checkpoint_every", "early_termination")
+        names = ("backend", "recipe", "trainer", "workers", "checkpoint_every", "early_termination", "episode_steps")
         changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.trainer == "rsl_rl" and self.workers is None:
             changes["workers"] = "batch"

@@ -81,6 +81,8 @@ class CurriculumRunner(OnPolicyRunner):
         device: Where the policy lives.
     """
 
+    _joined = False
+
     def __init__(self, env: VecEnv, train_cfg: dict[str, Any], log_dir: str | None = None, device: str = "cpu") -> None:
         self.curriculum_env = find_curriculum(env)
         self.curriculum_env.refuse_own_iterations("this runner")
@@ -136,6 +138,13 @@ class CurriculumRunner(OnPolicyRunner):
         self.cfg["multi_gpu"] = {"global_rank": rank, "local_rank": local_rank, "world_size": world_size}
         if not torch.distributed.is_initialized():
             torch.distributed.init_process_group("gloo", rank=rank, world_size=world_size)
+            self._joined = True
+
+    def leave(self) -> None:
+        """Leave the process group, if it is this runner that joined it: its threads may not outlive the program."""
+        if self._joined and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+        self._joined = False
 
 
 def rank() -> int:
@@ -200,13 +209,14 @@ class RunFolderRunner(CurriculumRunner):
             self._save(self.curriculum_env.curriculum.iteration)
 
     def close(self) -> None:
-        """End the threads of TensorBoard's writer and of the algorithm, however the training has ended."""
+        """End the threads of TensorBoard's writer, the algorithm and the ranks, however the training has ended."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
         end_algorithm = getattr(self.alg, "close", None)  # RSL-RL's own has no thread
         if end_algorithm is not None:
             end_algorithm()
+        self.leave()
 
     def restore(self) -> bool:
         """Go to the state of the folder's newest whole checkpoint, if there is any.

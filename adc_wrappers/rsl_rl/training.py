@@ -93,7 +93,7 @@ def make_training_env(config: TrainConfig) -> RslRlVecEnv | TensorVecEnv:
         backend=config.backend,
         num_envs=config.ppo.num_envs,
         early_termination=config.early_termination,
-        **{**config.settings, **own},
+        **{**config.training_settings, **own},
     )
     curriculum = ActuatorCurriculumWrapper(batch, config.curriculum)
     wrapped = wrap_actions(curriculum, config.actions, seed)
@@ -207,7 +207,9 @@ def _lifts(
     if not config.ppo.privileged_value:
         return lift, lift
     view = task.privileged()
-    return lift, lift_value(origin.deployment, own, view.parts, len(view.scale)) if view.parts else None
+    if not {part.name for part in origin.deployment.observation} <= {part.name for part in view.parts}:
+        return lift, None  # what was measured before is in no view of the truth
+    return lift, lift_value(origin.deployment, own, view.parts, len(view.scale))
 
 
 def lift_actor(

@@ -84,7 +84,7 @@ def make_training_env(config: TrainConfig) -> VecEnv:
         backend=config.backend,
         early_termination=config.early_termination,
         tensors=False,
-        **config.settings,
+        **config.training_settings,
     )
     if config.workers == "batch":
         batch = ActuatorCurriculumVectorWrapper(make(num_envs=count), config.curriculum)

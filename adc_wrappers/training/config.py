@@ -24,6 +24,7 @@ __all__ = [
     "TrainConfig",
     "as_stored",
     "recommended_curriculum",
+    "shortened",
 ]
 
 
@@ -80,6 +81,10 @@ class TrainConfig:
     early_termination: bool = True
     """Whether a failed episode ends at once in training; an evaluation always ends it."""
 
+    episode_steps: int | None = None
+    """Policy steps after which an episode of training is cut short, so that there are more beginnings to learn from; an
+    evaluation, and without this number a training too, has the task's own time limit."""
+
     actions: ActionConfig = field(default_factory=ActionConfig)
     """What happens to actions between the policy and the env in training."""
 
@@ -106,6 +111,8 @@ class TrainConfig:
             )
         if self.checkpoint_every < 1:
             raise CurriculumError(f"checkpoint_every: expected at least 1, got {self.checkpoint_every}.")
+        if self.episode_steps is not None and self.episode_steps < 1:
+            raise CurriculumError(f"episode_steps: expected at least 1, got {self.episode_steps}.")
         if not 0 <= self.seed < SEED_LIMIT:
             raise CurriculumError(f"seed: expected a whole number in [0, 2^32), got {self.seed}.")
 
@@ -135,6 +142,11 @@ class TrainConfig:
         return cls(**{**values, **parts})
 
     @property
+    def training_settings(self) -> dict[str, Any]:
+        """The task's settings in training: its time limit is that of :attr:`episode_steps`, if that is less."""
+        return shortened(self.task, self.settings, self.episode_steps)
+
+    @property
     def on_tensors(self) -> bool:
         """Whether the simulator keeps its envs as tensors, so that they and the policy share a device."""
         return self.backend in find_task(self.task).native
@@ -160,6 +172,15 @@ class TrainConfig:
     def iterations(self) -> int:
         """Number of iterations in the whole training."""
         return self.ppo.iterations
+
+
+def shortened(task: str, settings: dict[str, Any], episode_steps: int | None) -> dict[str, Any]:
+    """Return a task's settings with episodes of at most so many policy steps; None leaves them alone."""
+    if episode_steps is None:
+        return settings
+    spec = find_task(task)
+    own: int = spec.build_settings(spec.task_settings(settings)).time_limit
+    return {**settings, "time_limit": min(episode_steps, own)}
 
 
 def as_stored(values: dict[str, Any]) -> dict[str, Any]:

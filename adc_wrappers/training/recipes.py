@@ -12,7 +12,7 @@ from adc_wrappers.core.config import AUTHORS
 from adc_wrappers.core.errors import did_you_mean
 from adc_wrappers.envs.registry import find_task
 
-from .config import TrainConfig, recommended_curriculum
+from .config import TrainConfig, recommended_curriculum, shortened
 from .ppo import ActionConfig, PpoConfig
 
 __all__ = ["PAPER_PPO", "RECIPES", "Recipe", "default_config", "find_recipe", "first_config", "recipe_names"]
@@ -44,6 +44,9 @@ class Recipe:
 
     checkpoint_every: int = 1
     """Iterations between two checkpoints."""
+
+    episode_steps: int | None = None
+    """Policy steps after which an episode of training is cut short; None for the task's own time limit."""
 
     backend: str | None = None
     """Engine that it is meant for; None for the task's first."""
@@ -110,6 +113,7 @@ HANDSTAND_CPU = dataclasses.replace(
     ),
     settings={"preset": "stepping", "physics_step": 0.004, "decimation": 5},
     curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.4},
+    episode_steps=250,
 )
 """The handstand on two cores, see ``docs/recipes/handstand_cpu.md``; K follows the paper's rule."""
 
@@ -302,7 +306,13 @@ def find_recipe(task: str, name: str | None = None) -> Recipe:
 
 
 def default_config(
-    task: str, backend: str, settings: dict[str, Any] | None = None, *, recipe: str | None = None, seed: int = 0
+    task: str,
+    backend: str,
+    settings: dict[str, Any] | None = None,
+    *,
+    recipe: str | None = None,
+    seed: int = 0,
+    episode_steps: int | None = None,
 ) -> TrainConfig:
     """Return the config that a task trains with unless told otherwise.
 
@@ -312,6 +322,7 @@ def default_config(
         settings: Settings of the task; they win over the recipe's.
         recipe: Name of a recipe; ``"paper"`` has the paper's PPO.
         seed: Seed of envs, policy and curriculum.
+        episode_steps: Policy steps after which an episode of training is cut short; by default as the recipe says.
     """
     chosen = find_recipe(task, recipe)
     merged = {**chosen.settings, **(settings or {})}
@@ -321,7 +332,8 @@ def default_config(
     schedule = dict(chosen.curriculum)
     if schedule.get("hold_share") or schedule.get("driver") == "time":
         schedule.setdefault("total_iterations", chosen.ppo.iterations)
-    recommended = recommended_curriculum(task, backend, merged)
+    steps = chosen.episode_steps if episode_steps is None else episode_steps
+    recommended = recommended_curriculum(task, backend, shortened(task, merged, steps))
     if "length_max" in schedule:  # made for the task's own time limit
         schedule["length_max"] = min(schedule["length_max"], _REACHABLE * recommended.length_max)
     return TrainConfig(
@@ -335,6 +347,7 @@ def default_config(
         ppo=chosen.ppo,
         settings=merged,
         checkpoint_every=chosen.checkpoint_every,
+        episode_steps=steps,
         actions=chosen.actions,
     )
 

@@ -190,7 +190,7 @@ def test_no_help_shows_a_none_or_a_default_that_is_nothing(capsys, words):
 
 def test_the_help_shows_kinds_and_where_none_is_a_value(capsys):
     text = helped(capsys, "study", "run")
-    assert "--seeds INT Number of seeds, from 0 on; by default 10. --episodes INT" in text
+    assert "--seeds INT Number of seeds, by default 10. --first-seed INT" in text
     assert "--early-termination {True,False} " in text and "--ppo.final-target-kl FLOAT|None " in text
     assert "likewise. RSL-RL only. (not set)" in helped(capsys, "train", "cartpole")
     assert "Number of episodes. (default: 100)" in helped(capsys, "eval")
@@ -208,7 +208,7 @@ def test_none_can_be_given_as_before():
         (("train", "cartpole"), 250000, "6.25", "sb3"),
         (("train", "cartpole", "--recipe", "narrow"), 400000, "1", "sb3"),
         (("train", "--recipe=quick", "cartpole"), 100000, "6.25", "sb3"),
-        (("study", "run", "spot-handstand"), 20000000, "40", "rsl_rl"),
+        (("study", "run", "spot-handstand"), 10000000, "40", "rsl_rl"),
     ],
 )
 def test_the_help_of_a_task_shows_its_recipes_values(capsys, words, steps, target, trainer):

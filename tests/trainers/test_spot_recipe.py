@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,9 @@ from spot_helpers import LEVEL, NOSE_DOWN, fake_task, make_state
 from adc_wrappers import CurriculumError, make_env
 from adc_wrappers.envs.spot.settings import FallCost
 from adc_wrappers.training import PpoConfig, default_config
+from adc_wrappers.training.evaluating import EvaluationSetup
 from adc_wrappers.training.recipes import find_recipe
+from adc_wrappers.training.trainer import find_trainer
 
 
 @given(st.lists(st.integers(0, 4), max_size=200))
@@ -101,8 +105,27 @@ def test_the_recipe_keeps_the_method():
 def test_the_longest_episode_is_within_reach_of_the_curriculum_whatever_the_time_limit():
     assert make_env("spot-handstand", backend="mujoco").adc_config.length_max == 1000.0  # the paper's
     assert make_env("spot-handstand", backend="mujoco", time_limit=500).adc_config.length_max == 500.0
-    for limit, expected in ((1000, 900.0), (500, 450.0)):
+    for limit, expected in ((1000, 225.0), (500, 225.0), (100, 90.0)):  # episodes of training have 250 steps at most
         assert default_config("spot-handstand", "mujoco", {"time_limit": limit}).curriculum.length_max == expected
+    for limit, expected in ((1000, 900.0), (500, 450.0)):
+        assert default_config("spot-hindstand", "mujoco", {"time_limit": limit}).curriculum.length_max == expected
+
+
+@pytest.mark.parametrize("trainer", ["rsl_rl", "sb3"])
+def test_episodes_of_training_are_cut_short_and_those_of_an_evaluation_are_not(trainer):
+    config = default_config("spot-handstand", "mujoco", {"randomize": False})
+    config = replace(config, trainer=trainer, episode_steps=6, ppo=replace(config.ppo, num_envs=2))
+    env = find_trainer(trainer).make_training_env(config)
+    layer = env
+    while not hasattr(layer, "task"):
+        layer = getattr(layer, "venv", None) or getattr(layer, "env", None) or layer.envs
+    assert layer.task.time_limit == 6
+    env.close()
+    assert config.settings == replace(config, episode_steps=None).training_settings
+    assert replace(config, settings={"time_limit": 4}).training_settings["time_limit"] == 4  # never longer than its own
+    assert "time_limit" not in EvaluationSetup.of(config).settings
+    with pytest.raises(CurriculumError, match="episode_steps: expected at least 1, got 0"):
+        replace(config, episode_steps=0)
 
 
 @pytest.mark.parametrize(
