@@ -123,12 +123,12 @@ CONDITIONS = (
 )
 """The conditions of this library, in the order of the paper's tables; the last two are not in the paper."""
 
-BY_NAME = ("task_progress", "adaptive", "authors")
+BY_NAME = ("task_progress", "adaptive", "authors", "train_at_target_whole")
 """Conditions that are run only if they are asked for: the first two look at what the task itself says of its progress,
-the last has numbers of one robot."""
+the third has numbers of one robot, the last is for recipes with short episodes."""
 
 _SECTIONS = ("curriculum", "training", "actions", "rules", "paper")
-_TRAINING = ("early_termination",)
+_TRAINING = ("early_termination", "episode_steps")
 
 
 @dataclass(frozen=True, kw_only=True)

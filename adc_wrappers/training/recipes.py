@@ -153,6 +153,7 @@ PLANAR_HANDSTAND = Recipe(
     settings={"preset": "cpu", "action_scale": 1.6, "fall_cost": 18.0, "physics_step": 0.004, "decimation": 5},
     curriculum={"length_max": 900.0, "monotone": True, "hold_share": 0.4},
     checkpoint_every=50,
+    episode_steps=250,
 )
 """The handstand in the plane of symmetry, see ``docs/recipes/planar_handstand.md``: some minutes of one core.
 

@@ -41,6 +41,7 @@ DIFFERS = {
     "success": {"curriculum.driver", "curriculum.success_max"},
     "task_progress": {"curriculum.driver"},
     "adaptive": {"curriculum.driver", "curriculum.monotone"},
+    "train_at_target_whole": {"curriculum.driver", "curriculum.fixed_progress", "episode_steps"},
     "per_joint": {"curriculum.progress_begin", "curriculum.progress_end"},
 }  # fmt: skip
 
