@@ -11,8 +11,8 @@ __all__ = ["FallCost", "Strictness"]
 _RATE = 1.0 / 640.0
 """Weight of one policy step in the moving average of the share of robots in the stance."""
 
-_FOUND = 0.3
-"""Share of robots in the stance at which the cost has come down."""
+_FOUND, _COMMON = 0.3, 0.6
+"""Shares of robots in the stance at which the cost of a fall has come down, and at which other weights are late."""
 
 
 class FallCost:
@@ -46,6 +46,11 @@ class FallCost:
     def found(self) -> float:
         """How far the stance is found, in [0, 1]."""
         return min(self.share / _FOUND, 1.0)
+
+    @property
+    def common(self) -> float:
+        """How far the stance has become common, in [0, 1]: from 0 where it is found."""
+        return min(max((self.share - _FOUND) / (_COMMON - _FOUND), 0.0), 1.0)
 
     def note(self, holds: Any) -> None:
         """Take note of which robots are in the stance after a policy step, as an array or tensor of booleans."""

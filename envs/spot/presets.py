@@ -7,7 +7,7 @@ the paper clips actions to [−1, 1], and with clipped actions the code's α of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from adc_wrappers.core.errors import CurriculumError, did_you_mean
@@ -45,6 +45,9 @@ class SpotPreset:
 
     late_fall: float | None = None
     """Weight that the term ``fall`` eases to once the stance is found, before scaling; None keeps it as it is."""
+
+    late_weights: dict[str, float] = field(default_factory=dict)
+    """Weights that other terms come to once the stance is common, before scaling, see :class:`~.easing.FallCost`."""
 
     limiter: str | None = None
     """Name of the command limiter between targets and joints, of :data:`adc_wrappers.backends.limiter.LIMITERS`."""
@@ -96,6 +99,9 @@ _STEPPING = {
     "support_feet_in_air": -5.0,  # a hop balances, too, but it is no stance
 }
 
+_NO_HOPS = {"support_feet_in_air": -25.0}
+"""From the start it would keep robots from rising."""
+
 PRESETS: dict[str, SpotPreset] = {
     "paper": SpotPreset(
         weights=_SHARED,
@@ -132,6 +138,7 @@ PRESETS: dict[str, SpotPreset] = {
     "stepping": SpotPreset(
         weights=_STEPPING,
         late_fall=-500.0,
+        late_weights=_NO_HOPS,
         action_scale=1.6,
         action_limit=1.0,
         fall_links=("body", "hip", "uleg"),
@@ -148,6 +155,7 @@ PRESETS: dict[str, SpotPreset] = {
             "foot_slip": -0.5,
         },
         late_fall=-500.0,
+        late_weights=_NO_HOPS,
         action_scale=1.7,  # upright at the rewarded height takes 1.36 in the plane, and balance some more
         action_limit=1.0,
         fall_links=("body", "hip", "uleg"),

@@ -188,14 +188,21 @@ class SpotSettings:
 
     def effective_weights(self, policy_step: float) -> tuple[dict[str, float], FallCost]:
         """Return the weights after scaling by the policy step, and what a fall costs, early and late."""
-        preset = self.preset_values()
-        scaled = preset.scale_by_dt if self.scale_by_dt is None else self.scale_by_dt
-        factor = policy_step if scaled else 1.0
+        preset, factor = self.preset_values(), self._reward_factor(policy_step)
         weights = {name: factor * weight for name, weight in {**preset.weights, **(self.weights or {})}.items()}
         late = preset.late_fall if self.fall_cost is None else None
         early = -weights["fall"] if self.fall_cost is None else self.fall_cost
         eased = early if late is None else -factor * late
         return weights, FallCost(early, eased if self.late_fall_cost is None else self.late_fall_cost)
+
+    def late_weights(self, policy_step: float) -> dict[str, float]:
+        """Return what weights come to once the stance is common, scaled; one that was given stays as it is."""
+        late, given = self.preset_values().late_weights, self.weights or {}
+        return {name: self._reward_factor(policy_step) * weight for name, weight in late.items() if name not in given}
+
+    def _reward_factor(self, policy_step: float) -> float:
+        scaled = self.preset_values().scale_by_dt if self.scale_by_dt is None else self.scale_by_dt
+        return policy_step if scaled else 1.0
 
     def randomized(self) -> tuple[str, ...]:
         """Return the names of what is randomized."""

@@ -58,6 +58,7 @@ class StandLogic:
         self._growing = preset.growing_costs
         self._speed_stop = preset.speed_stop if settings.speed_stop is None else settings.speed_stop
         self.weights, self.fall_cost = settings.effective_weights(policy_step)
+        self._late_weights = settings.late_weights(policy_step)
 
         def indices(numbers: Iterable[int]) -> Any:
             return columns(list(numbers), action)
@@ -104,7 +105,8 @@ class StandLogic:
         self.look(state, before, action, stopped=stopped)
         if not self.early_termination:
             self.fell |= self.fallen
-        if self.training and (self.fall_cost.eases or self.strictness):  # reads from a device; no preset of the paper's
+        # reads from a device; no preset of the paper's
+        if self.training and (self.fall_cost.eases or self._late_weights or self.strictness):
             self.fall_cost.note(self.holds)
             if self._led and self.strictness is not None:
                 self.strictness.note(self.fall_cost.share)
@@ -142,6 +144,8 @@ class StandLogic:
         """
         fall_cost = self.fall_cost.now if self.training else self.fall_cost.late
         weights = {**self.weights, "fall": -fall_cost}
+        common = self.fall_cost.common if self.training else 1.0
+        weights |= {name: weights[name] + common * (late - weights[name]) for name, late in self._late_weights.items()}
         if self._led and self.strictness is not None:
             weights |= {name: self.strictness.cost_share * weights[name] for name in self._growing if name in weights}
         return {name: weight * REWARD_TERMS[name](self._step) for name, weight in weights.items()}

@@ -39,6 +39,22 @@ def test_it_eases_as_the_stance_is_found_and_comes_back_when_it_is_lost():
     assert cost.now == pytest.approx(25.0, abs=0.1)
 
 
+def test_hops_cost_more_once_the_stance_is_common_and_in_an_evaluation():
+    task, _ = fake_task(preset="stepping")
+
+    def weight(share: float, *, training: bool = True) -> float:
+        task.training, task.logic.fall_cost.share = training, share
+        in_air = make_state(task.backend.num_envs, projected_gravity=NOSE_DOWN)  # nothing touches the ground
+        before = task.logic.moment(in_air, task.last_action)
+        task.logic.look(in_air, before, task.last_action)
+        return float(task.reward_terms()["support_feet_in_air"][0]) / task.policy_step
+
+    assert [weight(share) for share in (0.0, 0.3, 0.45, 0.6, 1.0)] == pytest.approx([-5.0, -5.0, -15.0, -25.0, -25.0])
+    assert weight(0.0, training=False) == pytest.approx(-25.0)
+    task, _ = fake_task(preset="stepping", weights={"support_feet_in_air": -3.0})  # who gives a weight has it
+    assert weight(1.0) == weight(0.0) == pytest.approx(-3.0)
+
+
 @pytest.mark.parametrize("share", [None, "0.5", -0.1, 1.5])
 def test_a_state_that_is_none_is_refused(share):
     with pytest.raises(CurriculumError, match="stance_share"):
