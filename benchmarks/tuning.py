@@ -1,9 +1,9 @@
 """Tuning of PPO on the planar handstand, for the curriculum and for training at K* with the same effort.
 
 Both conditions are trained with every setting and with the same seeds, none of which a study uses, and evaluated at
-exactly K*. What changes is the target KL divergence, which sets the learning rate, and α, the scale of actions; first
-α, then the target KL with the α that was best for either condition. A setting is best when its mean success is highest.
-Runs that are finished are kept, and the table is written from those.
+exactly K*. What changes is α, the scale of actions; then, with the α that was best for either condition, the target KL
+divergence, which sets the learning rate, and how long episodes of training are. A setting is best when its mean success
+is highest. Runs that are finished are kept, and the table is written from those.
 
     python benchmarks/tuning.py --run             # train what is missing, 1.5 minutes of a core per run
     python benchmarks/tuning.py                   # write benchmarks/tuning.md
@@ -22,9 +22,9 @@ from adc_wrappers.core.errors import RunFolderError
 from adc_wrappers.study.results import METRICS, StudyResults, read_results
 
 TASK, CONDITIONS = "spot-planar-handstand", ("task_progress", "train_at_target")
-ALPHAS, KLS = (0.9, 1.2, 1.6), (0.02, 0.03, 0.05)
-KL, DEVIATION = 0.03, 0.42
-"""The target KL with which α is chosen, and the first deviation of actions in rad, whatever α is."""
+ALPHAS, KLS, LENGTHS = (0.9, 1.2, 1.6), (0.02, 0.03, 0.05), (250, 1000)
+KL, LENGTH, DEVIATION = 0.03, 1000, 0.42
+"""The target KL and the steps of an episode with which α is chosen, and the first deviation of actions in rad."""
 
 _PAGE = Path("benchmarks/tuning.md")
 
@@ -35,13 +35,15 @@ class Setting:
 
     alpha: float
     """α, rad."""
-    kl: float
+    kl: float = KL
     """Target KL divergence at the start of training."""
+    length: int = LENGTH
+    """Policy steps after which an episode of training is cut short; those of an evaluation have 1000."""
 
     @property
     def folder(self) -> str:
         """Name of its study's folder."""
-        return f"alpha{self.alpha:g}-kl{self.kl:g}"
+        return f"alpha{self.alpha:g}-kl{self.kl:g}-steps{self.length}"
 
 
 def train(setting: Setting, out: Path, options: argparse.Namespace) -> None:
@@ -51,6 +53,7 @@ def train(setting: Setting, out: Path, options: argparse.Namespace) -> None:
         "--steps", str(options.steps), "--seeds", str(options.seeds), "--first-seed", str(options.first_seed),
         "--episodes", str(options.episodes), "--jobs", str(options.jobs), "--set", f"action_scale={setting.alpha:g}",
         "--ppo.target-kl", f"{setting.kl:g}", "--ppo.initial-std", f"{DEVIATION / setting.alpha:.4g}",
+        "--episode-steps", str(setting.length),
     ]  # fmt: skip
     if adc(words):
         raise SystemExit(f"the study of {setting} failed.")
@@ -74,7 +77,7 @@ def successes(setting: Setting, out: Path) -> dict[str, np.ndarray]:
 
 def best_alphas(out: Path) -> list[float]:
     """Return the α that was best for either condition, each once."""
-    found = {alpha: successes(Setting(alpha, KL), out) for alpha in ALPHAS}
+    found = {alpha: successes(Setting(alpha), out) for alpha in ALPHAS}
     return sorted({max(ALPHAS, key=lambda alpha: found[alpha][name].mean()) for name in CONDITIONS})
 
 
@@ -89,8 +92,8 @@ def page(settings: list[Setting], out: Path, command: str) -> str:
         "Success at exactly K\\* of every seed and the mean, and the mean return. The first deviation of actions is",
         f"{DEVIATION} rad throughout.",
         "",
-        "| α | target KL | seeds | K by task progress | return | training at K\\* | return |",
-        "| -: | -: | -: | -: | -: | -: | -: |",
+        "| α | target KL | steps of an episode | seeds | K by task progress | return | training at K\\* | return |",
+        "| -: | -: | -: | -: | -: | -: | -: | -: |",
     ]
     for setting in settings:
         results = results_of(setting, out)
@@ -105,7 +108,7 @@ def page(settings: list[Setting], out: Path, command: str) -> str:
             each = ", ".join(f"{100 * value:.0f}" for value in success[name][:, 0])
             cells += [f"{each}: **{100 * success[name].mean():.0f} %**", f"{returned[name].mean():.1f}"]
         seeds = max(len(scores) for scores in success.values())
-        lines.append(f"| {setting.alpha:g} | {setting.kl:g} | {seeds} | " + " | ".join(cells) + " |")
+        lines.append(f"| {setting.alpha:g} | {setting.kl:g} | {setting.length} | {seeds} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -120,11 +123,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     options = parser.parse_args()
-    first = [Setting(alpha, KL) for alpha in ALPHAS]
+    first = [Setting(alpha) for alpha in ALPHAS]
     if options.run:
         for setting in first:
             train(setting, options.out, options)
-    settings = [*first, *(Setting(alpha, kl) for alpha in best_alphas(options.out) for kl in KLS if kl != KL)]
+    best = best_alphas(options.out)
+    settings = [
+        *first,
+        *(Setting(alpha, kl) for alpha in best for kl in KLS if kl != KL),
+        *(Setting(alpha, length=length) for alpha in best for length in LENGTHS if length != LENGTH),
+    ]
     if options.run:
         for setting in settings[len(first) :]:
             train(setting, options.out, options)
