@@ -143,9 +143,13 @@ def _stance(step: StandStep) -> Any:
 
 
 def _single_support(step: StandStep) -> Any:
-    """One in the stance on one foot of the two: what a robot that steps does half of the time."""
-    carrying = array_namespace(step.action).sum(as_number(step.touching[:, step.support], step.action), axis=-1)
-    return as_number(step.holds & (carrying == 1.0), step.action)
+    """One in the stance on fewer feet than it has: on one of two, or in the plane, where both are one, in the air.
+
+    A robot that steps is so for half of the time.
+    """
+    touching = step.touching[:, step.support]
+    carrying = array_namespace(step.action).sum(as_number(touching, step.action), axis=-1)
+    return as_number(step.holds & (carrying < touching.shape[1]), step.action)
 
 
 def _support_feet_in_air(step: StandStep) -> Any:
