@@ -16,7 +16,7 @@ iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 300
 recipe = default_config("spot-handstand", "mujoco")
 torch.manual_seed(0)
 
-envs = make_env("spot-handstand", num_envs=recipe.ppo.num_envs, **recipe.settings)
+envs = make_env("spot-handstand", num_envs=recipe.ppo.num_envs, **recipe.training_settings)
 envs = ActuatorCurriculumVectorWrapper(envs, recipe.curriculum)
 env = RslRlVecEnv(envs, reward_scale=recipe.ppo.reward_scale, seed=0)
 runner = CurriculumRunner(env, runner_config(recipe.ppo, env), log_dir="runs/rsl_rl_handstand")
